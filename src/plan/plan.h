@@ -1,0 +1,72 @@
+// A plan: a home for every recorded block, as plain data. Read and written by plan_file.h,
+// made by planner.h, checked by validator.h, kept to by src/replay.
+//
+// One offset space ("the layout"): [0, warm_bytes) is device memory, [warm_bytes,
+// warm_bytes + cold_bytes) holds the cold blocks: device memory too with EBBTIDE_COLD=off,
+// host-backed otherwise. Blocks without a slot take the dynamic part behind it at run time.
+//
+// The run is a `prologue` (everything before the steady step: set-up, warm-up steps) followed
+// by `step` over and over. A slot is one allocation at its place in that sequence.
+#ifndef EBBTIDE_SRC_PLAN_PLAN_H_
+#define EBBTIDE_SRC_PLAN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ebt::plan {
+
+inline constexpr int kSchemaVersion = 1;
+
+enum class Tier : uint8_t { kHot, kWarm, kCold, kNative };
+// How a cold block serves its touches: read and written in place over the link, or brought to
+// the device for its window and sent back after it.
+enum class ColdUse : uint8_t { kInPlace, kPrefetch };
+enum class BlockClass : uint8_t { kOther, kOptimizerState, kParameter, kGradient, kActivation };
+
+struct Slot {
+  uint64_t site = 0;
+  uint64_t fingerprint = 0;
+  uint32_t ordinal = 0;  // among the slots of this site in this sequence, from 0
+  uint64_t bytes = 0;    // as requested
+  uint16_t stream = 0;   // recorded stream number
+  uint32_t launch = 0;   // launches of the sequence that came before this allocation
+  Tier tier = Tier::kWarm;
+  uint64_t offset = 0;   // in the layout; meaningless for kNative
+  bool persistent = false;  // lives across steps
+  BlockClass block_class = BlockClass::kOther;
+  ColdUse use = ColdUse::kInPlace;
+  // kPrefetch: the launches of the step (0-based) before which to start fetching and after
+  // which to send back. -1: never.
+  int64_t fetch_launch = -1;
+  int64_t evict_launch = -1;
+};
+
+struct Site {
+  uint64_t id = 0;
+  std::string label;  // innermost telling frame, for people: "torch/optim/adamw.py:128 _init_group"
+};
+
+struct Plan {
+  int schema = kSchemaVersion;
+  std::string program;  // ProgramIdentity of the recorded process
+  std::string gpu;
+  std::string ebbtide;  // version that made the plan
+  std::string source;   // the profile it was made from
+  uint64_t budget = 0;  // bytes of device memory, everything included; 0: none was given
+  uint64_t overhead_bytes = 0;  // context, kernels, and what else of the process is not planned
+  uint64_t warm_bytes = 0;      // multiple of 2 MiB
+  uint64_t cold_bytes = 0;      // multiple of 2 MiB
+  uint32_t step_launches = 0;
+  std::vector<Slot> prologue;
+  std::vector<Slot> step;
+  std::vector<Site> sites;
+  // Figures of the planner, for people; replay does not read them.
+  double native_step_ms = 0, predicted_step_ms = 0;
+  uint64_t max_live_bytes = 0;     // most bytes live at once, all tiers, 512-byte rounding included
+  uint64_t planned_peak_bytes = 0; // device bytes: warm_bytes + prefetch windows
+};
+
+}  // namespace ebt::plan
+
+#endif  // EBBTIDE_SRC_PLAN_PLAN_H_
