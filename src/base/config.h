@@ -53,8 +53,7 @@ std::string FillPath(std::string_view pattern);
 std::string ProgramIdentity();
 
 // ProgramIdentity from its parts, for tests: argv as in /proc/self/cmdline.
-std::string ProgramIdentityOf(const std::string& executable,
-                              const std::vector<std::string>& argv);
+std::string ProgramIdentityOf(const std::string& executable, const std::vector<std::string>& argv);
 
 // Bytes of host memory that can still be used: the smaller of MemAvailable and what the
 // cgroup (v2, v1) leaves. 0 when neither can be read.

@@ -23,7 +23,7 @@ constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
 // negative, empty, overflowing and unknown-suffix text with one line that quotes it.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
-// "12.40 GiB", "512 B": three significant places, binary units.
+// "12.40 GiB", "512 B": two decimals, binary units; whole numbers below a KiB.
 std::string FormatSize(uint64_t bytes);
 
 }  // namespace ebt
