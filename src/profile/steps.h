@@ -26,7 +26,7 @@ inline constexpr uint64_t kMinPeriod = 4;
 inline constexpr uint64_t kMinSymbols = 3;
 inline constexpr double kMinSwing = 0.01;
 inline constexpr double kMaxDrift = 0.005;
-inline constexpr double kMaxSwingDrift = 0.05;
+inline constexpr double kMaxSwingDrift = 0.02;
 
 // What makes two launches equal: the function and the hash of its launch dimensions. Any stable
 // number of the function will do (its id in the profile, its handle) as long as it is always
