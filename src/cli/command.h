@@ -1,0 +1,37 @@
+// The `ebbtide` command: a file a sub-command, each of which adds itself to the parser.
+#ifndef EBBTIDE_SRC_CLI_COMMAND_H_
+#define EBBTIDE_SRC_CLI_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ebt::cli {
+
+// Exit codes of our own, as env(1), timeout(1) and the shells use them.
+inline constexpr int kProblemFound = 1;  // doctor
+inline constexpr int kBadCommandLine = 2;
+inline constexpr int kOwnFailure = 125;
+inline constexpr int kNotExecutable = 126;
+inline constexpr int kNotFound = 127;
+
+// One parsed command line.
+struct Invocation {
+  CLI::App app;
+  // What stands behind "--", word for word: the parser never sees it.
+  std::vector<std::string> command;
+  bool has_command = false;
+  // What the chosen sub-command does; returns the exit code.
+  std::function<int()> action;
+};
+
+void AddRecord(Invocation& invocation);
+void AddPlan(Invocation& invocation);
+void AddRun(Invocation& invocation);
+void AddDoctor(Invocation& invocation);
+void AddEnv(Invocation& invocation);
+
+}  // namespace ebt::cli
+
+#endif  // EBBTIDE_SRC_CLI_COMMAND_H_

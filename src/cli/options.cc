@@ -1,0 +1,78 @@
+#include "src/cli/options.h"
+
+#include <filesystem>
+
+#include "src/base/log.h"
+#include "src/base/units.h"
+
+namespace ebt::cli {
+namespace {
+
+class SynopsisFormatter : public CLI::Formatter {
+ public:
+  explicit SynopsisFormatter(std::string synopsis) : synopsis_(std::move(synopsis)) {}
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    return fmt::format("Usage: ebbtide {} {}\n", app->get_name(), synopsis_);
+  }
+
+ private:
+  std::string synopsis_;
+};
+
+}  // namespace
+
+void SetSynopsis(CLI::App* command, const std::string& synopsis) {
+  command->formatter(std::make_shared<SynopsisFormatter>(synopsis));
+}
+
+CLI::Option* AddSizeOption(CLI::App* command, const std::string& name, std::string* text,
+                           const std::string& help) {
+  return command->add_option(name, *text, help)
+      ->type_name("SIZE")
+      ->check(
+          [](const std::string& value) {
+            const absl::StatusOr<uint64_t> size = ParseSize(value);
+            return size.ok() ? std::string() : std::string(size.status().message());
+          },
+          "", "");
+}
+
+void AddTorchBackendOption(CLI::App* command, std::string* backend) {
+  command
+      ->add_option("--torch-backend", *backend,
+                   "async: ask PyTorch and JAX for the stream-ordered allocator unless you chose "
+                   "one (default); native or keep: leave them alone")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"async", "native", "keep"}));
+}
+
+void RequireCommand(const Invocation& invocation, const CLI::App& command) {
+  if (invocation.command.empty()) {
+    throw CLI::RequiredError(
+        fmt::format("ebbtide {0}: a command behind \"--\" (ebbtide {0} -- python train.py)",
+                    command.get_name()));
+  }
+}
+
+absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend) {
+  std::vector<std::string> complaints;
+  Environment environment = InheritedEnvironment(&complaints);
+  for (const std::string& complaint : complaints) Log(LogLevel::kWarning, "{}", complaint);
+  const absl::StatusOr<std::string> library = FindLibrary();
+  if (!library.ok()) return library.status();
+  if (absl::Status status = Preload(*library, &environment); !status.ok()) return status;
+  if (!torch_backend.empty()) environment["EBBTIDE_TORCH_BACKEND"] = torch_backend;
+  const auto chosen = environment.find("EBBTIDE_TORCH_BACKEND");
+  const std::string entry =
+      "EBBTIDE_TORCH_BACKEND=" + (chosen == environment.end() ? "" : chosen->second);
+  ChooseFrameworkAllocators(ParseConfig({entry}).torch_backend, &environment);
+  return environment;
+}
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+}  // namespace ebt::cli

@@ -1,0 +1,21 @@
+// The profiles that a recording left behind, and what is worth saying about them.
+#ifndef EBBTIDE_SRC_CLI_PROFILES_H_
+#define EBBTIDE_SRC_CLI_PROFILES_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ebt::cli {
+
+// Files whose path fits `pattern` ({pid}, {rank}, {host}, {program} stand for anything within a
+// file or folder name) and that were written at `since` or later; by name.
+std::vector<std::string> ProfilesWritten(const std::string& pattern,
+                                         std::filesystem::file_time_type since);
+
+// One line for each profile (the first few of many): what is in it, and what to do next.
+void DescribeProfiles(const std::vector<std::string>& paths);
+
+}  // namespace ebt::cli
+
+#endif  // EBBTIDE_SRC_CLI_PROFILES_H_

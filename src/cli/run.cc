@@ -1,0 +1,132 @@
+// `ebbtide run`: CMD keeps to a plan.
+#include "src/base/log.h"
+#include "src/base/units.h"
+#include "src/cli/options.h"
+#include "src/cli/program.h"
+#include "src/plan/plan_file.h"
+#include "src/plan/validator.h"
+
+namespace ebt::cli {
+namespace {
+
+struct RunOptions {
+  std::string plan;
+  std::string budget;
+  std::string host_budget;
+  std::string cold;
+  bool strict = false;
+  std::string torch_backend;
+};
+
+std::string PlanPath(const RunOptions& options) {
+  if (!options.plan.empty()) return options.plan;
+  const char* set = getenv("EBBTIDE_PLAN");
+  return set != nullptr ? set : "";
+}
+
+bool Strict(const RunOptions& options, const Environment& environment) {
+  if (options.strict) return true;
+  const auto set = environment.find("EBBTIDE_STRICT");
+  if (set == environment.end()) return false;
+  const std::string entry = "EBBTIDE_STRICT=" + set->second;
+  return ParseConfig({entry}).strict;
+}
+
+// What speaks against this plan before CMD has even started.
+absl::Status Preflight(const std::string& path, uint64_t budget,
+                       const std::vector<std::string>& command) {
+  // Each rank has a plan of its own; the library reads it there.
+  if (path.find('{') != std::string::npos) return absl::OkStatus();
+  const absl::StatusOr<plan::Plan> plan = plan::ReadPlan(path);
+  if (!plan.ok()) return plan.status();
+  if (absl::Status status = plan::CheckPlan(*plan); !status.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(status.message())));
+  }
+  const uint64_t needed = plan->planned_peak_bytes + plan->overhead_bytes;
+  if (budget != 0 && needed > budget) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: the plan needs {} on the device, the budget is {}; make one for it: "
+                    "ebbtide plan {} --budget {}",
+                    path, FormatSize(needed), FormatSize(budget),
+                    plan->source.empty() ? "PROFILE" : plan->source, budget));
+  }
+  const std::string identity = IdentityOfCommand(command);
+  if (!identity.empty() && !plan->program.empty() && identity != plan->program) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: is the plan of {}, and this is {}; record and plan this program, or name its plan",
+        path, plan->program, identity));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t Budget(const RunOptions& options, const Environment& environment) {
+  const auto set = environment.find("EBBTIDE_BUDGET");
+  const std::string text = !options.budget.empty()    ? options.budget
+                           : set != environment.end() ? set->second
+                                                      : "";
+  return ParseSize(text).value_or(0);
+}
+
+int Run(const RunOptions& options, const std::vector<std::string>& command) {
+  std::string path = PlanPath(options);
+  if (path.empty()) {
+    Log(LogLevel::kError,
+        "run needs a plan for now: ebbtide record, then ebbtide plan, then run --plan FILE");
+    return kBadCommandLine;
+  }
+  path = AbsolutePath(path);
+  absl::StatusOr<Environment> environment = EnvironmentUnderEbbtide(options.torch_backend);
+  absl::Status ready = environment.status();
+  std::vector<std::string> complaints;
+  const Environment native = InheritedEnvironment(&complaints);
+  const bool strict = Strict(options, native);
+  if (strict && !complaints.empty()) ready = absl::InvalidArgumentError(complaints.front());
+  if (ready.ok()) ready = Preflight(path, Budget(options, native), command);
+  if (!ready.ok() && strict) {
+    Log(LogLevel::kError, "{}", std::string(ready.message()));
+    return kOwnFailure;
+  }
+  if (!ready.ok()) {
+    Log(LogLevel::kWarning, "{}; {} runs without Ebbtide", std::string(ready.message()),
+        command[0]);
+    return RunCommand(command, native);
+  }
+  (*environment)["EBBTIDE_MODE"] = "replay";
+  (*environment)["EBBTIDE_PLAN"] = path;
+  if (!options.budget.empty()) (*environment)["EBBTIDE_BUDGET"] = options.budget;
+  if (!options.host_budget.empty()) (*environment)["EBBTIDE_HOST_BUDGET"] = options.host_budget;
+  if (!options.cold.empty()) (*environment)["EBBTIDE_COLD"] = options.cold;
+  if (strict) (*environment)["EBBTIDE_STRICT"] = "1";
+  return RunCommand(command, *environment);
+}
+
+}  // namespace
+
+void AddRun(Invocation& invocation) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* run = invocation.app.add_subcommand("run", "Run CMD and keep its memory to a plan");
+  SetSynopsis(run, "[--plan FILE] [--budget SIZE] [--cold auto|managed|off] [--strict] -- CMD...");
+  run->add_option("--plan", options->plan,
+                  "Plan to keep to, made by `ebbtide plan`; {rank} is filled in")
+      ->type_name("FILE");
+  AddSizeOption(run, "--budget", &options->budget,
+                "Device memory that CMD may use, everything included (default: the plan's)");
+  AddSizeOption(run, "--host-budget", &options->host_budget,
+                "Host memory that cold blocks may use (default: half of what is free)");
+  run->add_option("--cold", options->cold,
+                  "How cold blocks leave the device: auto, managed, or off (they stay)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"auto", "managed", "off"}));
+  run->add_flag("--strict", options->strict,
+                "Fail with 125 where CMD would otherwise run without Ebbtide");
+  AddTorchBackendOption(run, &options->torch_backend);
+  run->footer(
+      "Exit code: CMD's own. What does not fit is said in one line, and CMD then runs as\n"
+      "it would without Ebbtide.");
+  run->callback([&invocation, run, options] {
+    RequireCommand(invocation, *run);
+    invocation.action = [&invocation, options] { return Run(*options, invocation.command); };
+  });
+}
+
+}  // namespace ebt::cli
