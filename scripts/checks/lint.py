@@ -1,0 +1,61 @@
+"""clang-tidy over src/ and hooks/, within a time limit.
+
+A file that was clean is not looked at again until it, a header or the configuration changes.
+Files that differ from the main branch come first; what the limit leaves out is looked at in a
+later run, and said.
+"""
+import concurrent.futures
+import hashlib
+import os
+import subprocess
+import time
+
+LIMIT_SECONDS = 180
+
+
+def digest(root, names):
+    sha = hashlib.sha256()
+    for name in names:
+        sha.update((root / name).read_bytes())
+    return sha.hexdigest()
+
+
+def changed_files(root):
+    done = subprocess.run(['git', 'diff', '--name-only', 'main', '--', 'src', 'hooks'], cwd=root,
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return set(done.stdout.split()) if done.returncode == 0 else set()
+
+
+def tidy(root, name):
+    done = subprocess.run(['clang-tidy', '-p', 'build', '--quiet', name], cwd=root, text=True,
+                          errors='replace', stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return [line for line in done.stdout.splitlines() if ': error:' in line or ': warning:' in line]
+
+
+def check(root, sources):
+    """(problems, reason to have skipped it or None)"""
+    files = [s for s in sources if s.endswith('.cc') and s.startswith(('src/', 'hooks/'))]
+    shared = digest(root, [s for s in sources if s.endswith('.h')] + ['.clang-tidy'])
+    cache = root / '.cache' / 'lint'
+    cache.mkdir(parents=True, exist_ok=True)
+    changed = changed_files(root)
+    stamps = {f: cache / hashlib.sha256((shared + f + digest(root, [f])).encode()).hexdigest()
+              for f in files}
+    todo = sorted((f for f in files if not stamps[f].exists()), key=lambda f: f not in changed)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    problems, left = [], 0
+
+    def one(name):
+        return None if time.monotonic() > deadline else tidy(root, name)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for name, found in zip(todo, pool.map(one, todo)):
+            if found is None:
+                left += 1
+            elif found:
+                problems += found
+            else:
+                stamps[name].touch()
+    if left and not problems:
+        print(f'    {left} of {len(files)} files are left for the next run', flush=True)
+    return problems, None
