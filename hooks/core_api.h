@@ -49,12 +49,12 @@ typedef struct ebt_alloc {
 } ebt_alloc;
 
 typedef struct ebt_launch {
-  void* function;        // CUfunction or CUkernel, as the caller gave it
+  void* function;  // CUfunction or CUkernel, as the caller gave it
   CUstream stream;
   unsigned grid[3], block[3];
   unsigned shared_bytes;
-  void** params;         // kernelParams, or NULL
-  void** extra;          // CU_LAUNCH_PARAM_* list, or NULL
+  void** params;  // kernelParams, or NULL
+  void** extra;   // CU_LAUNCH_PARAM_* list, or NULL
 } ebt_launch;
 
 enum ebt_copy_kind {
@@ -63,27 +63,27 @@ enum ebt_copy_kind {
   EBT_COPY_DTOD = 2,
   EBT_COPY_UNIFIED = 3,  // cuMemcpy, cuMemcpyAsync: the addresses say where
   EBT_COPY_PEER = 4,
-  EBT_COPY_MEMSET = 5,   // dst only
+  EBT_COPY_MEMSET = 5,  // dst only
 };
 
 typedef struct ebt_copy {
-  int kind;          // enum ebt_copy_kind
-  uint64_t dst, src; // addresses; 0 where there is none
-  size_t bytes;      // bytes moved or set
-  CUstream stream;   // NULL with synchronous calls
-  int synchronous;   // the call returns after the work has been done
+  int kind;           // enum ebt_copy_kind
+  uint64_t dst, src;  // addresses; 0 where there is none
+  size_t bytes;       // bytes moved or set
+  CUstream stream;    // NULL with synchronous calls
+  int synchronous;    // the call returns after the work has been done
 } ebt_copy;
 
 enum ebt_lifecycle {
-  EBT_STREAM_DESTROY = 0,  // before the driver's call; object = the CUstream
-  EBT_CONTEXT_DESTROY = 1, // before the driver's call; object = the CUcontext
-  EBT_PRIMARY_RESET = 2,   // before the driver's call; object = the CUdevice as an integer
-  EBT_CAPTURE_BEGIN = 3,   // after success; object = the CUstream
-  EBT_CAPTURE_END = 4,     // after the driver's call; object = the CUstream
-  EBT_GRAPH_LAUNCH = 5,    // before the driver's call; object = the CUgraphExec
-  EBT_POOL_CREATE = 6,     // after success; object = the CUmemoryPool, detail = its CUmemPoolProps
-  EBT_POOL_DESTROY = 7,    // before the driver's call; object = the CUmemoryPool
-  EBT_BLOCK_EXPORTED = 8,  // cuIpcGetMemHandle and kin; object = the device address
+  EBT_STREAM_DESTROY = 0,   // before the driver's call; object = the CUstream
+  EBT_CONTEXT_DESTROY = 1,  // before the driver's call; object = the CUcontext
+  EBT_PRIMARY_RESET = 2,    // before the driver's call; object = the CUdevice as an integer
+  EBT_CAPTURE_BEGIN = 3,    // after success; object = the CUstream
+  EBT_CAPTURE_END = 4,      // after the driver's call; object = the CUstream
+  EBT_GRAPH_LAUNCH = 5,     // before the driver's call; object = the CUgraphExec
+  EBT_POOL_CREATE = 6,      // after success; object = the CUmemoryPool, detail = its CUmemPoolProps
+  EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
+  EBT_BLOCK_EXPORTED = 8,   // cuIpcGetMemHandle and kin; object = the device address
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -109,10 +109,8 @@ typedef struct ebt_core {
 
   int (*mem_info)(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   int (*address_range)(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
-  int (*pool_get)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
-                  CUresult* result);
-  int (*pool_set)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
-                  CUresult* result);
+  int (*pool_get)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
+  int (*pool_set)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   void (*pool_trim)(CUmemoryPool pool, size_t keep_bytes);  // before the driver's call
 
   void (*lifecycle)(int what, void* object, const void* detail);
@@ -120,7 +118,7 @@ typedef struct ebt_core {
   void (*mark)(int what, const char* name);
   // ebbtide.h: fills the first `size` bytes of an ebbtide_statistics.
   int (*statistics)(void* out, size_t size);
-  void (*forked)(void);  // in the child, right after fork
+  void (*forked)(void);   // in the child, right after fork
   void (*exiting)(void);  // at exit of the process, once, before static destructors of the core
 } ebt_core;
 

@@ -7,6 +7,8 @@
 
 #include <string_view>
 
+#include "absl/status/status.h"
+
 namespace ebt {
 
 enum class LogLevel { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
@@ -17,6 +19,12 @@ bool LogEnabled(LogLevel level);
 
 // Writes "ebbtide: <text>\n", cut at 1000 bytes. Never allocates, never throws.
 void WriteLogLine(std::string_view text) noexcept;
+
+// A status's message as what fmt can format, whichever string_view abseil was built with. Valid
+// as long as the status is.
+inline std::string_view Message(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 template <typename... Args>
 void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {

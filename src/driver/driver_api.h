@@ -46,6 +46,7 @@ namespace ebt {
   X(cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                           \
   X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                             \
   X(cuStreamCreateWithPriority, (CUstream*, unsigned, int))                                      \
+  X(cuStreamDestroy_v2, (CUstream))                                                              \
   X(cuStreamSynchronize, (CUstream))                                                             \
   X(cuStreamQuery, (CUstream))                                                                   \
   X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                            \
@@ -75,7 +76,7 @@ struct DriverApi {
 // which nothing works; younger ones stay NULL.
 absl::StatusOr<DriverApi> LoadDriverApi(const std::function<void*(const char*)>& resolve);
 
-// "CUDA_ERROR_OUT_OF_MEMORY (2)".
+// "CUDA_ERROR_OUT_OF_MEMORY"; static storage, never NULL.
 const char* ErrorName(const DriverApi& driver, CUresult result);
 
 }  // namespace ebt

@@ -1,1 +1,76 @@
-// (to be written)
+#include "src/memory/arena.h"
+
+#include "src/base/units.h"
+
+namespace ebt::memory {
+
+Arena::Arena(std::unique_ptr<Backing> backing, StreamLedger& ledger)
+    : backing_(std::move(backing)), ledger_(ledger), map_(backing_->size()) {}
+
+Arena::Outcome Arena::TakeAt(uint64_t offset, uint64_t bytes, CUstream stream) {
+  bytes = AlignUp(bytes, kBlockAlignment);
+  std::vector<Piece> pieces;
+  {
+    absl::MutexLock lock(&mutex_);
+    pieces = map_.TakeAt(offset, bytes);
+  }
+  return Finish(std::move(pieces), bytes, stream);
+}
+
+Arena::Outcome Arena::Take(uint64_t bytes, CUstream stream, uint64_t* offset) {
+  bytes = AlignUp(bytes, kBlockAlignment);
+  const StreamTag tag = ledger_.TagOf(stream);
+  std::vector<Piece> pieces;
+  {
+    absl::MutexLock lock(&mutex_);
+    pieces = map_.TakeBestFit(bytes, tag);
+  }
+  if (!pieces.empty()) *offset = pieces.front().offset;
+  return Finish(std::move(pieces), bytes, stream);
+}
+
+Arena::Outcome Arena::Finish(std::vector<Piece> pieces, uint64_t bytes, CUstream stream) {
+  if (pieces.empty()) return Outcome::kOccupied;
+  Outcome outcome = Outcome::kServed;
+  if (backing_->Ensure(pieces.front().offset, bytes) != CUDA_SUCCESS) {
+    outcome = Outcome::kNoMemory;
+  } else if (ledger_.OrderAfter(stream, pieces) != CUDA_SUCCESS) {
+    outcome = Outcome::kNotOrdered;
+  }
+  if (outcome != Outcome::kServed) {
+    absl::MutexLock lock(&mutex_);
+    map_.Restore(pieces);
+  }
+  return outcome;
+}
+
+void Arena::Give(uint64_t offset, uint64_t bytes, CUstream stream) {
+  const StreamTag tag = ledger_.TagOf(stream);
+  // A stream that cannot be named later and refuses its event now: nobody could ever be ordered
+  // after it, so the bytes are not used again.
+  if (ledger_.Freed(tag) != CUDA_SUCCESS) return;
+  absl::MutexLock lock(&mutex_);
+  map_.Give(offset, AlignUp(bytes, kBlockAlignment), tag);
+}
+
+void Arena::GiveIdle(uint64_t offset, uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  map_.Give(offset, AlignUp(bytes, kBlockAlignment), kIdle);
+}
+
+bool Arena::IsFree(uint64_t offset, uint64_t bytes) const {
+  absl::MutexLock lock(&mutex_);
+  return map_.IsFree(offset, bytes);
+}
+
+void Arena::SetAllIdle() {
+  absl::MutexLock lock(&mutex_);
+  map_.SetAllIdle();
+}
+
+uint64_t Arena::live_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return map_.size() - map_.free_bytes();
+}
+
+}  // namespace ebt::memory

@@ -1,1 +1,143 @@
-// (to be written)
+#include "src/memory/page_pool.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "src/base/units.h"
+
+namespace ebt::memory {
+namespace {
+
+// High in the address space, so that two neighbouring 32-bit numbers in a kernel's parameters
+// are unlikely to read as an address of ours.
+constexpr CUdeviceptr kAddressHint = 0x5e5e'0000'0000;
+
+}  // namespace
+
+PagePool::PagePool(const DriverApi& driver, CUdevice device, uint64_t limit)
+    : driver_(driver), device_(device), limit_(limit) {
+  properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties_.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+  int rdma = 0;
+  driver_.fn_cuDeviceGetAttribute(
+      &rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, device);
+  properties_.allocFlags.gpuDirectRDMACapable = rdma != 0;
+  size_t granularity = 0;
+  if (driver_.fn_cuMemGetAllocationGranularity(
+          &granularity, &properties_, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS)
+    granularity_ = granularity;
+}
+
+CUresult PagePool::Get(uint64_t bytes, CUmemGenericAllocationHandle* handle) {
+  const uint64_t now = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (limit_ == 0 || now <= limit_) result = driver_.fn_cuMemCreate(handle, bytes, &properties_, 0);
+  if (result != CUDA_SUCCESS) {
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return result;
+  }
+  uint64_t peak = peak_.load(std::memory_order_relaxed);
+  while (peak < now && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+  return CUDA_SUCCESS;
+}
+
+void PagePool::Put(uint64_t bytes, CUmemGenericAllocationHandle handle) {
+  driver_.fn_cuMemRelease(handle);
+  bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+absl::StatusOr<std::unique_ptr<MappedRange>> MappedRange::Reserve(PagePool& pool, uint64_t size) {
+  if (pool.granularity() == 0 || kChunkBytes % pool.granularity() != 0)
+    return absl::UnavailableError("the device has no virtual memory management");
+  CUdeviceptr base = 0;
+  const CUresult result =
+      pool.driver().fn_cuMemAddressReserve(&base, size, pool.granularity(), kAddressHint, 0);
+  if (result != CUDA_SUCCESS)
+    return absl::UnavailableError(absl::StrCat("no address range of ", FormatSize(size), ": ",
+                                               ErrorName(pool.driver(), result)));
+  return std::unique_ptr<MappedRange>(new MappedRange(pool, base, size));
+}
+
+MappedRange::MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size)
+    : pool_(pool), base_(base), size_(size) {
+  const size_t chunks = (size + kChunkBytes - 1) / kChunkBytes;
+  handles_.assign(chunks, 0);
+  present_ = std::make_unique<std::atomic<bool>[]>(chunks);
+}
+
+MappedRange::~MappedRange() {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (size_t chunk = 0; chunk < handles_.size(); ++chunk)
+      if (present_[chunk]) UnmapChunk(chunk);
+  }
+  pool_.driver().fn_cuMemAddressFree(base_, size_);
+}
+
+uint64_t MappedRange::ChunkBytes(size_t chunk) const {
+  return std::min(kChunkBytes, size_ - chunk * kChunkBytes);
+}
+
+CUresult MappedRange::Ensure(uint64_t offset, uint64_t bytes) {
+  if (bytes == 0) return CUDA_SUCCESS;
+  const size_t first = offset / kChunkBytes, last = (offset + bytes - 1) / kChunkBytes;
+  for (size_t chunk = first; chunk <= last; ++chunk) {
+    if (present_[chunk].load(std::memory_order_acquire)) continue;
+    absl::MutexLock lock(&mutex_);
+    if (present_[chunk].load(std::memory_order_relaxed)) continue;
+    const CUresult result = MapChunk(chunk);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult MappedRange::MapChunk(size_t chunk) {
+  const DriverApi& driver = pool_.driver();
+  const uint64_t bytes = ChunkBytes(chunk);
+  const CUdeviceptr address = base_ + chunk * kChunkBytes;
+  // Somebody's capture in global mode must not mind our calls.
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult result = pool_.Get(bytes, &handle);
+  if (result == CUDA_SUCCESS) {
+    result = driver.fn_cuMemMap(address, bytes, 0, handle, 0);
+    if (result == CUDA_SUCCESS) {
+      const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {pool_.device()}},
+                                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+      result = driver.fn_cuMemSetAccess(address, bytes, &access, 1);
+      if (result != CUDA_SUCCESS) driver.fn_cuMemUnmap(address, bytes);
+    }
+    if (result != CUDA_SUCCESS) pool_.Put(bytes, handle);
+  }
+  driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
+  if (result != CUDA_SUCCESS) return result;
+  handles_[chunk] = handle;
+  mapped_.fetch_add(bytes, std::memory_order_relaxed);
+  present_[chunk].store(true, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+void MappedRange::UnmapChunk(size_t chunk) {
+  const uint64_t bytes = ChunkBytes(chunk);
+  present_[chunk].store(false, std::memory_order_relaxed);
+  pool_.driver().fn_cuMemUnmap(base_ + chunk * kChunkBytes, bytes);
+  pool_.Put(bytes, handles_[chunk]);
+  handles_[chunk] = 0;
+  mapped_.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+uint64_t MappedRange::ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free) {
+  absl::MutexLock lock(&mutex_);
+  uint64_t released = 0;
+  for (size_t chunk = 0; chunk < handles_.size(); ++chunk) {
+    if (!present_[chunk] || !is_free(chunk * kChunkBytes, ChunkBytes(chunk))) continue;
+    released += ChunkBytes(chunk);
+    UnmapChunk(chunk);
+  }
+  return released;
+}
+
+}  // namespace ebt::memory

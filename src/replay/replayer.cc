@@ -1,1 +1,358 @@
-// (to be written)
+#include "src/replay/replayer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/log.h"
+#include "src/base/units.h"
+#include "src/callsite/callsite.h"
+
+namespace ebt::replay {
+namespace {
+
+using memory::Arena;
+using tier::Prefetcher;
+
+// After so many allocations of which so few were in the plan, the plan is another job's.
+constexpr uint64_t kTrialAllocations = 512;
+constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
+
+}  // namespace
+
+Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions options)
+    : driver_(driver),
+      plan_(std::move(plan)),
+      options_(options),
+      matcher_(plan_, [] { return callsite::Capture(); }) {
+  FindTransfers();
+}
+
+void Replayer::FindTransfers() {
+  const auto add = [this](const plan::Slot& slot) {
+    if (slot.tier != plan::Tier::kCold || slot.use != plan::ColdUse::kPrefetch) return;
+    const uint64_t offset = slot.offset - plan_.warm_bytes;
+    if (slot.fetch_launch >= 0)
+      transfers_.push_back({static_cast<uint32_t>(slot.fetch_launch), Prefetcher::Direction::kFetch,
+                            offset, slot.bytes});
+    if (slot.evict_launch >= 0)
+      transfers_.push_back({static_cast<uint32_t>(slot.evict_launch) + 1,
+                            Prefetcher::Direction::kEvict, offset, slot.bytes});
+  };
+  for (const plan::Slot& slot : plan_.prologue)
+    if (slot.persistent) add(slot);
+  std::stable_sort(transfers_.begin(), transfers_.end(), [](const Transfer& a, const Transfer& b) {
+    return std::pair(a.launch, a.offset) < std::pair(b.launch, b.offset);
+  });
+}
+
+void Replayer::Disable(const char* why) {
+  if (!disabled_.exchange(true))
+    Log(LogLevel::kWarning, "{}: the program runs on natively from here", why);
+}
+
+std::shared_ptr<Space> Replayer::CurrentSpace() {
+  CUcontext context = nullptr;
+  if (driver_.fn_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return nullptr;
+  absl::MutexLock lock(&mutex_);
+  if (!space_ && !space_tried_) {
+    // Once in a process's life: whoever else allocates meanwhile must wait for it anyway.
+    space_tried_ = true;
+    bool prefetches = !transfers_.empty();
+    auto space = Space::Create(driver_, {plan_.warm_bytes, plan_.cold_bytes, options_.cold_managed,
+                                         prefetches, options_.host_budget, options_.guard});
+    if (space.ok()) {
+      space_ = *std::move(space);
+    } else {
+      Log(LogLevel::kWarning, "no memory of our own can be set up ({}): the program runs natively",
+          Message(space.status()));
+      disabled_ = true;
+    }
+  }
+  return space_ && space_->context() == context ? space_ : nullptr;
+}
+
+bool Replayer::Capturing(CUstream stream) {
+  if (captures_.load(std::memory_order_relaxed) <= 0) return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_.fn_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool Replayer::PoolOf(const ebt_alloc& request, CUmemoryPool* pool) {
+  *pool = nullptr;
+  if (request.kind == EBT_ALLOC_LINEAR) return true;
+  *pool = request.pool;
+  if (request.kind == EBT_ALLOC_ASYNC) {
+    CUdevice device = 0;
+    if (driver_.fn_cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        driver_.fn_cuDeviceGetMemPool(pool, device) != CUDA_SUCCESS)
+      return false;
+  }
+  return pools_.Servable(*pool);
+}
+
+const plan::Slot* Replayer::Match(const ebt_alloc& request) {
+  const uint64_t fingerprint = callsite::Fingerprint();
+  absl::MutexLock lock(&mutex_);
+  const plan::Slot* slot = matcher_.Next(request.bytes, fingerprint);
+  const uint64_t seen = matcher_.matched() + matcher_.missed();
+  if (seen == kTrialAllocations && matcher_.matched() < kLeastMatched)
+    Disable(
+        "the plan does not fit this job (it was made from another one, or the job's "
+        "arguments changed; record and plan again)");
+  if (slot && slot == matcher_.last()) {
+    if (slot->launch < step_launch_.load(std::memory_order_relaxed))
+      next_transfer_.store(0, std::memory_order_relaxed);  // the step began anew
+    step_launch_.store(slot->launch, std::memory_order_relaxed);
+  }
+  return slot;
+}
+
+bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request,
+                       Block* block) {
+  const bool cold = slot.tier == plan::Tier::kCold;
+  Arena* arena = cold ? space.cold() : space.warm();
+  if (!arena) return false;
+  const uint64_t offset = slot.offset - (cold ? plan_.warm_bytes : 0);
+  if (arena->TakeAt(offset, request.bytes, request.stream) != Arena::Outcome::kServed) return false;
+  *block = {arena, offset, request.bytes, nullptr, cold};
+  return true;
+}
+
+bool Replayer::PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block) {
+  uint64_t offset = 0;
+  Arena& arena = space.dynamic();
+  if (arena.Take(request.bytes, request.stream, &offset) != Arena::Outcome::kServed) return false;
+  *block = {&arena, offset, request.bytes, nullptr, false};
+  return true;
+}
+
+bool Replayer::Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* result) {
+  if (disabled_.load(std::memory_order_relaxed) || request.bytes == 0 ||
+      request.kind == EBT_ALLOC_PITCHED || request.kind == EBT_ALLOC_MANAGED ||
+      request.kind == EBT_ALLOC_VMM)
+    return false;
+  CUmemoryPool pool = nullptr;
+  if (Capturing(request.stream) || !PoolOf(request, &pool)) return false;
+  const std::shared_ptr<Space> space = CurrentSpace();
+  if (!space) return false;
+  const plan::Slot* slot = Match(request);
+  if (disabled_.load(std::memory_order_relaxed)) return false;
+  Block block{};
+  bool planned =
+      slot && slot->tier != plan::Tier::kNative && PlaceAt(*space, *slot, request, &block);
+  // Linear memory that no plan knows may be a library's own (communication, IPC): the driver's.
+  const bool native =
+      request.kind == EBT_ALLOC_LINEAR || (slot && slot->tier == plan::Tier::kNative);
+  if (!planned && (native || !PlaceAnywhere(*space, request, &block))) return false;
+  (planned ? planned_ : dynamic_).fetch_add(1, std::memory_order_relaxed);
+  block.pool = pool;
+  *ptr = block.arena->base() + block.offset;
+  Register(*space, *ptr, block);
+  *result = CUDA_SUCCESS;
+  return true;
+}
+
+void Replayer::Register(const Space& space, CUdeviceptr address, const Block& block) {
+  const uint64_t rounded = AlignUp(block.bytes, kBlockAlignment);
+  uint64_t reserved = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    blocks_[address] = block;
+    live_bytes_ += rounded;
+    if (block.cold) cold_live_bytes_ += rounded;
+    reserved = Reserved(space);
+  }
+  if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
+}
+
+uint64_t Replayer::Reserved(const Space& space) { return space.device_bytes() + cold_live_bytes_; }
+
+bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
+  Block block{};
+  std::shared_ptr<Space> space;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto at = blocks_.find(ptr);
+    if (at == blocks_.end()) return false;
+    // Under capture a free is a graph node, and only of graph memory: the driver says so.
+    if (ordered && Capturing(stream)) return false;
+    block = at->second;
+    space = space_;
+    blocks_.erase(at);
+    const uint64_t rounded = AlignUp(block.bytes, kBlockAlignment);
+    live_bytes_ -= rounded;
+    if (block.cold) cold_live_bytes_ -= rounded;
+  }
+  if (block.pool) pools_.Freed(block.pool, AlignUp(block.bytes, kBlockAlignment));
+  *result = CUDA_SUCCESS;
+  if (ordered) {
+    block.arena->Give(block.offset, block.bytes, stream);
+    return true;
+  }
+  // cuMemFree waits for the work that may still use the block.
+  *result = driver_.fn_cuCtxSynchronize();
+  if (*result == CUDA_SUCCESS) block.arena->GiveIdle(block.offset, block.bytes);
+  return true;
+}
+
+void Replayer::Native(const ebt_alloc&, CUdeviceptr) {
+  native_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Replayer::Launch(CUstream stream) {
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  if (transfers_.empty() || disabled_.load(std::memory_order_relaxed)) return;
+  const uint32_t launch = step_launch_.fetch_add(1, std::memory_order_relaxed);
+  uint32_t next = next_transfer_.load(std::memory_order_relaxed);
+  if (next >= transfers_.size() || transfers_[next].launch > launch || Capturing(stream)) return;
+  std::shared_ptr<Space> space;
+  {
+    absl::MutexLock lock(&mutex_);
+    // In the prologue nothing moves: the state is only being made there.
+    if (matcher_.last() == nullptr) return;
+    space = space_;
+  }
+  if (!space || !space->prefetcher()) return;
+  while (next < transfers_.size() && transfers_[next].launch <= launch) {
+    if (!next_transfer_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) continue;
+    const Transfer& transfer = transfers_[next++];
+    space->prefetcher()->Request(transfer.direction, transfer.offset, transfer.bytes, stream);
+  }
+}
+
+bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result) {
+  const std::shared_ptr<Space> space = CurrentSpace();
+  if (!space) return false;
+  size_t free = 0, total = 0;
+  *result = driver_.fn_cuMemGetInfo_v2(&free, &total);
+  if (*result != CUDA_SUCCESS) return true;
+  uint64_t live = 0, used = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    live = live_bytes_;
+    used = Reserved(*space);
+  }
+  // What we hold and nobody uses can be had; what the program holds cannot be free as well,
+  // wherever it lies.
+  uint64_t usable = free + space->idle_device_bytes();
+  usable = std::min<uint64_t>(usable, total - std::min<uint64_t>(total, live));
+  if (options_.budget > 0)
+    usable = std::min(usable, options_.budget - std::min(options_.budget, used));
+  if (free_bytes) *free_bytes = usable;
+  if (total_bytes) *total_bytes = total;
+  return true;
+}
+
+bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
+  absl::MutexLock lock(&mutex_);
+  auto after = blocks_.upper_bound(ptr);
+  if (after == blocks_.begin()) return false;
+  const auto& [address, block] = *std::prev(after);
+  if (ptr >= address + block.bytes) return false;
+  if (base) *base = address;
+  if (bytes) *bytes = block.bytes;
+  *result = CUDA_SUCCESS;
+  return true;
+}
+
+bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
+                       CUresult* result) {
+  uint64_t reserved = 0, extra = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (space_) reserved = Reserved(*space_);
+  }
+  if (!value || !pools_.Extra(pool, attribute, reserved, &extra)) return false;
+  *result = driver_.fn_cuMemPoolGetAttribute(pool, attribute, value);
+  if (*result != CUDA_SUCCESS) return true;
+  cuuint64_t total = 0;
+  std::memcpy(&total, value, sizeof(total));
+  total += extra;
+  std::memcpy(value, &total, sizeof(total));
+  return true;
+}
+
+bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, CUresult*) {
+  uint64_t reserved = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (space_) reserved = Reserved(*space_);
+  }
+  pools_.ResetHigh(pool, attribute, reserved);
+  return false;  // the driver's own mark is reset too
+}
+
+void Replayer::PoolTrim() {
+  if (captures_.load(std::memory_order_relaxed) > 0) return;
+  if (const std::shared_ptr<Space> space = CurrentSpace()) space->Trim();
+}
+
+void Replayer::PoolCreated(CUmemoryPool pool, const CUmemPoolProps& properties) {
+  pools_.Created(pool, properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+                           properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+                           properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+}
+
+void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
+
+void Replayer::StreamDestroyed(CUstream stream) {
+  std::shared_ptr<Space> space;
+  {
+    absl::MutexLock lock(&mutex_);
+    space = space_;
+  }
+  if (space) space->ledger().StreamDestroyed(stream);
+}
+
+void Replayer::Forget() {
+  std::shared_ptr<Space> space;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!space_) return;
+    blocks_.clear();
+    live_bytes_ = cold_live_bytes_ = 0;
+    space = std::move(space_);
+  }
+  // What is queued may still use the memory; it ends with the context, and we before it.
+  driver_.fn_cuCtxSynchronize();
+  Disable("the context that the plan was kept in is destroyed");
+}
+
+void Replayer::ContextGone(CUcontext context) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!space_ || space_->context() != context) return;
+  }
+  Forget();
+}
+
+void Replayer::DeviceReset(CUdevice device) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!space_ || space_->device() != device) return;
+  }
+  Forget();
+}
+
+ebbtide_statistics Replayer::Statistics() {
+  ebbtide_statistics out{};
+  out.allocations_planned = planned_;
+  out.allocations_dynamic = dynamic_;
+  out.allocations_native = native_;
+  out.allocations_seen = planned_ + dynamic_ + native_;
+  out.launches_seen = launches_;
+  absl::MutexLock lock(&mutex_);
+  out.steps = matcher_.steps();
+  out.cold_bytes = cold_live_bytes_;
+  if (!space_) return out;
+  out.device_bytes = space_->device_bytes();
+  out.device_bytes_peak = space_->peak_device_bytes();
+  if (space_->prefetcher()) {
+    out.prefetched_bytes = space_->prefetcher()->fetched_bytes();
+    out.evicted_bytes = space_->prefetcher()->evicted_bytes();
+  }
+  return out;
+}
+
+}  // namespace ebt::replay

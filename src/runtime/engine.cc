@@ -1,1 +1,121 @@
-// (to be written)
+#include "src/runtime/engine.h"
+
+#include <unistd.h>
+
+#include <string_view>
+#include <vector>
+
+#include "src/base/log.h"
+#include "src/base/units.h"
+#include "src/callsite/callsite.h"
+#include "src/plan/plan_file.h"
+#include "src/plan/validator.h"
+
+namespace ebt::runtime {
+namespace {
+
+std::vector<std::string_view> Environment() {
+  std::vector<std::string_view> all;
+  for (char** entry = environ; entry && *entry; ++entry) all.emplace_back(*entry);
+  return all;
+}
+
+// What cold blocks may take of the host when the user did not say: half of what is there.
+uint64_t HostBudget(const Config& config) {
+  return config.host_budget > 0 ? config.host_budget : AvailableHostMemory() / 2;
+}
+
+}  // namespace
+
+Engine* Engine::Open(const ebt_front& front) {
+  Config config = ParseConfig(Environment());
+  SetLogLevel(config.log_level);
+  for (const std::string& complaint : config.complaints) Log(LogLevel::kWarning, "{}", complaint);
+  if (config.mode == Mode::kOff) return nullptr;
+  std::unique_ptr<Engine> engine(new Engine(front, std::move(config)));
+  auto driver = LoadDriverApi([&front](const char* symbol) { return front.real(symbol); });
+  if (!driver.ok()) {
+    Log(LogLevel::kWarning, "{}: the program runs natively", Message(driver.status()));
+    return nullptr;
+  }
+  engine->driver_ = *driver;
+  callsite::Initialize(front.libc_dlsym);
+  if (engine->config_.mode == Mode::kReplay && !engine->PrepareReplay()) return nullptr;
+  return engine.release();
+}
+
+bool Engine::PrepareReplay() {
+  if (config_.plan_path.empty()) {
+    Log(LogLevel::kWarning,
+        "EBBTIDE_MODE=replay needs EBBTIDE_PLAN (make one with `ebbtide plan`): the program runs "
+        "natively");
+    return false;
+  }
+  auto plan = plan::ReadPlan(config_.plan_path);
+  absl::Status usable = plan.ok() ? plan::CheckPlan(*plan) : plan.status();
+  if (!usable.ok()) {
+    Log(LogLevel::kWarning, "{}: the program runs natively", Message(usable));
+    return false;
+  }
+  const std::string program = ProgramIdentity();
+  if (plan->program != program) {
+    // Every helper process of the job inherits the plan; only the job itself is expected to fit.
+    Log(LogLevel::kWarning,
+        "the plan {} is for {}, this is {}: the program runs natively (record and plan it)",
+        config_.plan_path, plan->program, program);
+    return false;
+  }
+  const uint64_t budget = config_.budget > 0 ? config_.budget : plan->budget;
+  replayer_ = std::make_unique<replay::Replayer>(
+      driver_, *std::move(plan),
+      replay::ReplayOptions{config_.cold != Cold::kOff, budget, HostBudget(config_), front_.guard});
+  return true;
+}
+
+record::Recorder* Engine::recorder() {
+  record::Recorder* recorder = recorder_.load(std::memory_order_acquire);
+  if (recorder || config_.mode != Mode::kRecord) return recorder;
+  return CreateRecorder();
+}
+
+record::Recorder* Engine::CreateRecorder() {
+  absl::MutexLock lock(&mutex_);
+  if (recorder_tried_) return recorder_.load(std::memory_order_relaxed);
+  recorder_tried_ = true;
+  record::RecorderOptions options;
+  options.path = config_.profile_path;
+  options.stop_after_steps = static_cast<uint64_t>(config_.record_steps);
+  options.guard = front_.guard;
+  auto recorder = record::Recorder::Create(driver_, std::move(options));
+  if (!recorder.ok()) {
+    Log(LogLevel::kWarning, "{}: nothing is recorded", Message(recorder.status()));
+    return nullptr;
+  }
+  recorder_owner_ = *std::move(recorder);
+  recorder_.store(recorder_owner_.get(), std::memory_order_release);
+  return recorder_owner_.get();
+}
+
+ebbtide_statistics Engine::Statistics() {
+  if (replayer_) return replayer_->Statistics();
+  return {};
+}
+
+void Engine::AfterFork() {
+  callsite::AfterFork();
+  if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->AfterFork();
+}
+
+void Engine::Exiting() {
+  if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->Close();
+  if (!replayer_) return;
+  const ebbtide_statistics s = replayer_->Statistics();
+  Log(LogLevel::kInfo,
+      "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold {}, fetched "
+      "{}, evicted {}",
+      s.steps, s.allocations_planned, s.allocations_dynamic, s.allocations_native,
+      FormatSize(s.device_bytes_peak), FormatSize(s.cold_bytes), FormatSize(s.prefetched_bytes),
+      FormatSize(s.evicted_bytes));
+}
+
+}  // namespace ebt::runtime

@@ -1,0 +1,34 @@
+// The end of streams, contexts and devices: what the core knows of them ends too.
+#ifndef EBBTIDE_HOOKS_CONTEXT_H_
+#define EBBTIDE_HOOKS_CONTEXT_H_
+
+#include "hooks/front.h"
+
+namespace ebt::front {
+
+template <Slot slot, Mode mode>
+CUresult StreamDestroy(CUstream stream) {
+  EBT_ENTER(StreamDestroy);
+  if (entry.core) entry.core->lifecycle(EBT_STREAM_DESTROY, stream, nullptr);
+  return real(stream);
+}
+
+template <Slot slot, Mode mode>
+CUresult CtxDestroy(CUcontext context) {
+  EBT_ENTER(CtxDestroy);
+  if (entry.core) entry.core->lifecycle(EBT_CONTEXT_DESTROY, context, nullptr);
+  return real(context);
+}
+
+template <Slot slot, Mode mode>
+CUresult PrimaryCtxReset(CUdevice device) {
+  EBT_ENTER(PrimaryCtxReset);
+  if (entry.core)
+    entry.core->lifecycle(EBT_PRIMARY_RESET,
+                          reinterpret_cast<void*>(static_cast<uintptr_t>(device)), nullptr);
+  return real(device);
+}
+
+}  // namespace ebt::front
+
+#endif  // EBBTIDE_HOOKS_CONTEXT_H_

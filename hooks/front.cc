@@ -1,0 +1,173 @@
+#include "hooks/front.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ebbtide/ebbtide.h"
+#include "hooks/libc_versions.h"
+#include "hooks/resolve.h"
+
+namespace ebt::front {
+
+void* g_real[kSlots];
+const ebt_core* g_core;
+bool g_wanted;
+__thread int t_guard;
+
+namespace {
+
+enum Progress : int { kUntouched, kUnderWay, kDone };
+int g_progress = kUntouched;
+__thread bool t_under_way __attribute__((tls_model("initial-exec")));
+void* g_driver;
+const ebt_core* g_loaded_core;  // kept through a fork, unlike g_core
+
+void* RealFunction(const char* symbol) { return LibcDlsym()(g_driver, symbol); }
+int* Guard() { return &t_guard; }
+
+const ebt_front kFront = {EBT_CORE_ABI, sizeof(ebt_front), &RealFunction,
+                          // The core looks Python's functions up with it, never the driver's.
+                          [](void* handle, const char* name) { return LibcDlsym()(handle, name); },
+                          &Guard};
+
+// "<folder of this library>/libebbtide-core.so" into path.
+bool CorePath(char* path, size_t size) {
+  static const char kName[] = "libebbtide-core.so";
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&CorePath), &info) || !info.dli_fname) return false;
+  const char* slash = strrchr(info.dli_fname, '/');
+  const size_t folder = slash ? static_cast<size_t>(slash - info.dli_fname) + 1 : 0;
+  if (folder + sizeof(kName) > size) return false;
+  memcpy(path, info.dli_fname, folder);
+  memcpy(path + folder, kName, sizeof(kName));
+  return true;
+}
+
+void LoadCore() {
+  char path[4096];
+  if (!CorePath(path, sizeof(path))) return Say("the engine's folder is not known", nullptr);
+  void* handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return Say("the engine cannot be loaded, the program runs without Ebbtide", dlerror());
+  const auto open = reinterpret_cast<ebt_core_open_fn>(LibcDlsym()(handle, "ebt_core_open"));
+  const ebt_core* core = open ? open(&kFront) : nullptr;
+  if (!open || (core && core->abi != EBT_CORE_ABI))
+    return Say(
+        "the engine beside this library is of another version, the program runs without "
+        "Ebbtide",
+        path);
+  if (!core || !core->active) return;
+  g_loaded_core = core;
+  __atomic_store_n(&g_core, core, __ATOMIC_RELEASE);
+}
+
+void FindDriver() {
+  g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!g_driver) g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!g_driver) return;
+  for (int i = 0; i < kSlots; ++i)
+    __atomic_store_n(&g_real[i], RealFunction(kRows[i].symbol), __ATOMIC_RELEASE);
+  if (g_wanted) LoadCore();
+}
+
+// Nothing of ours may run in a child: the engine's threads and the context stayed behind.
+void InChild() {
+  const ebt_core* core = g_core;
+  __atomic_store_n(&g_core, static_cast<const ebt_core*>(nullptr), __ATOMIC_RELEASE);
+  if (core) core->forked();
+}
+
+// torch reads this in a static initializer, long before the core is there.
+void AskTorchForStreamOrder() {
+  const char* backend = getenv("EBBTIDE_TORCH_BACKEND");
+  if (backend && *backend && strcmp(backend, "async") != 0) return;
+  if (getenv("PYTORCH_ALLOC_CONF")) return;
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", 0);
+}
+
+__attribute__((constructor)) void Begin() {
+  const char* mode = getenv("EBBTIDE_MODE");
+  g_wanted = mode && *mode && strcmp(mode, "off") != 0;
+  LibcDlsym();
+  if (!g_wanted) return;
+  AskTorchForStreamOrder();
+  pthread_atfork(nullptr, nullptr, &InChild);
+}
+
+}  // namespace
+
+DlsymFn ebt_libc_dlsym;
+
+DlsymFn LibcDlsym() {
+  if (!ebt_libc_dlsym) {
+    void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    if (!found) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    ebt_libc_dlsym = reinterpret_cast<DlsymFn>(found);
+  }
+  return ebt_libc_dlsym;
+}
+
+bool Ready() {
+  if (__atomic_load_n(&g_progress, __ATOMIC_ACQUIRE) == kDone) return g_driver != nullptr;
+  if (t_under_way) return false;
+  int untouched = kUntouched;
+  if (!__atomic_compare_exchange_n(&g_progress, &untouched, kUnderWay, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE)) {
+    while (__atomic_load_n(&g_progress, __ATOMIC_ACQUIRE) != kDone) sched_yield();
+    return g_driver != nullptr;
+  }
+  const int guard = t_guard;
+  t_under_way = true;
+  t_guard = 1;
+  FindDriver();
+  t_guard = guard;
+  t_under_way = false;
+  __atomic_store_n(&g_progress, kDone, __ATOMIC_RELEASE);
+  return g_driver != nullptr;
+}
+
+void Say(const char* text, const char* detail) {
+  char line[1024] = "ebbtide: ";
+  size_t used = strlen(line);
+  const auto append = [&](const char* piece) {
+    const size_t room = sizeof(line) - 1 - used;
+    const size_t length = strnlen(piece, room);
+    memcpy(line + used, piece, length);
+    used += length;
+  };
+  append(text);
+  if (detail) {
+    append(": ");
+    append(detail);
+  }
+  line[used++] = '\n';
+  if (write(STDERR_FILENO, line, used) < 0) return;
+}
+
+}  // namespace ebt::front
+
+// The C API of ebbtide.h.
+using ebt::front::Entry;
+
+extern "C" {
+__attribute__((visibility("default"))) const char* ebbtide_version(void) { return EBBTIDE_VERSION; }
+__attribute__((visibility("default"))) void ebbtide_step(void) {
+  const Entry entry;
+  if (entry.core) entry.core->mark(EBT_MARK_STEP, nullptr);
+}
+__attribute__((visibility("default"))) void ebbtide_phase(const char* name) {
+  const Entry entry;
+  if (entry.core && name) entry.core->mark(EBT_MARK_PHASE, name);
+}
+__attribute__((visibility("default"))) int ebbtide_get_statistics(ebbtide_statistics* out,
+                                                                  size_t size) {
+  if (!out) return 1;
+  memset(out, 0, size);
+  const Entry entry;
+  return entry.core ? entry.core->statistics(out, size) : 1;
+}
+}

@@ -1,0 +1,101 @@
+// The front's own state: what every hook body needs and nothing more. libc only.
+#ifndef EBBTIDE_HOOKS_FRONT_H_
+#define EBBTIDE_HOOKS_FRONT_H_
+
+#include <cuda.h>
+
+#include "hooks/core_api.h"
+
+namespace ebt::front {
+
+// One slot a row of the table.
+enum class Slot : int {
+#define EBT_HOOK(symbol, base, since, mode, family, body) symbol##_slot,
+#include "hooks/cuda_hooks.def"
+#undef EBT_HOOK
+  kCount
+};
+inline constexpr int kSlots = static_cast<int>(Slot::kCount);
+
+enum class Mode : unsigned char { kAny, kLegacy, kPerThread };
+
+struct Row {
+  const char* symbol;
+  const char* base;
+  int since;
+  Mode mode;
+  void* hook;  // the body of this row
+};
+extern const Row kRows[kSlots];
+
+// The driver's own functions, by slot; NULL where this driver has none. Filled once by Ready().
+extern void* g_real[kSlots];
+
+// The engine, NULL while there is nothing to tell it (mode off, not loaded, forked child).
+extern const ebt_core* g_core;
+
+extern __thread int t_guard __attribute__((tls_model("initial-exec")));
+
+// libc's dlsym, found on first use.
+using DlsymFn = void* (*)(void*, const char*);
+extern "C" {
+extern __attribute__((visibility("hidden"))) DlsymFn ebt_libc_dlsym;
+}
+DlsymFn LibcDlsym();
+
+// The environment asked for something. Set by the constructor, never changed.
+extern bool g_wanted;
+
+// Finds the driver and, when wanted, loads the core. True when the driver is there. Cheap once
+// it has been called. False too while this very thread is in the midst of it.
+bool Ready();
+
+// One line on stderr, made without stdio.
+void Say(const char* text, const char* detail);
+
+// Scope of one hook: says whether the core is to be told, and keeps everything that the call
+// does inside from being seen a second time. Restores what was there before.
+class Entry {
+ public:
+  Entry()
+      : before_(t_guard),
+        core(before_ == 0 ? __atomic_load_n(&g_core, __ATOMIC_ACQUIRE) : nullptr) {
+    t_guard = 1;
+  }
+  ~Entry() { t_guard = before_; }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  int before_;
+
+ public:
+  const ebt_core* const core;
+};
+
+// The driver's function behind a body, NULL if there is none.
+template <Slot slot, typename Function>
+Function Real(Function) {
+  if (!__atomic_load_n(&g_real[static_cast<int>(slot)], __ATOMIC_ACQUIRE)) Ready();
+  return reinterpret_cast<Function>(
+      __atomic_load_n(&g_real[static_cast<int>(slot)], __ATOMIC_ACQUIRE));
+}
+
+// What a call gets when it reached us but no driver is there.
+inline constexpr CUresult kNoDriver = CUDA_ERROR_NOT_INITIALIZED;
+
+// The stream as the core understands it (core_api.h).
+template <Mode mode>
+CUstream Normalized(CUstream stream) {
+  return mode == Mode::kPerThread && stream == nullptr ? CU_STREAM_PER_THREAD : stream;
+}
+
+}  // namespace ebt::front
+
+// First line of every body: `real` is the driver's function, `entry` the scope.
+#define EBT_ENTER(Body)                            \
+  const auto real = Real<slot>(&Body<slot, mode>); \
+  if (real == nullptr) return kNoDriver;           \
+  const Entry entry
+
+#endif  // EBBTIDE_HOOKS_FRONT_H_

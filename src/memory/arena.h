@@ -1,0 +1,60 @@
+// An address range that blocks are taken from and given back to in stream order.
+#ifndef EBBTIDE_SRC_MEMORY_ARENA_H_
+#define EBBTIDE_SRC_MEMORY_ARENA_H_
+
+#include <cuda.h>
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "src/memory/backing.h"
+#include "src/memory/free_map.h"
+#include "src/memory/stream_ledger.h"
+
+namespace ebt::memory {
+
+// Thread-safe. The driver is never called while the arena's lock is held. Sizes are rounded up
+// to kBlockAlignment by the arena; offsets given must be multiples of it.
+class Arena {
+ public:
+  // The ledger must outlive the arena.
+  Arena(std::unique_ptr<Backing> backing, StreamLedger& ledger);
+
+  enum class Outcome {
+    kServed,
+    kOccupied,    // the place is in use, or no run is large enough
+    kNoMemory,    // the driver gave no memory for it
+    kNotOrdered,  // the driver refused to order `stream` after the memory's last users
+  };
+  // A block of `bytes` at `offset`, for work that `stream` will do from now on.
+  Outcome TakeAt(uint64_t offset, uint64_t bytes, CUstream stream);
+  // A block of `bytes` anywhere; *offset says where.
+  Outcome Take(uint64_t bytes, CUstream stream, uint64_t* offset);
+
+  // The block's bytes may be used again in the order of `stream`.
+  void Give(uint64_t offset, uint64_t bytes, CUstream stream);
+  // The same, and nothing on the device uses it any more.
+  void GiveIdle(uint64_t offset, uint64_t bytes);
+
+  bool IsFree(uint64_t offset, uint64_t bytes) const;
+  void SetAllIdle();
+
+  CUdeviceptr base() const { return backing_->base(); }
+  uint64_t size() const { return backing_->size(); }
+  uint64_t device_bytes() const { return backing_->device_bytes(); }
+  uint64_t live_bytes() const;
+  Backing& backing() { return *backing_; }
+
+ private:
+  Outcome Finish(std::vector<Piece> pieces, uint64_t bytes, CUstream stream);
+
+  const std::unique_ptr<Backing> backing_;
+  StreamLedger& ledger_;
+  mutable absl::Mutex mutex_;
+  FreeMap map_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ebt::memory
+
+#endif  // EBBTIDE_SRC_MEMORY_ARENA_H_

@@ -1,0 +1,134 @@
+#include "src/memory/free_map.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ebt::memory {
+
+FreeMap::FreeMap(uint64_t size) : size_(size), free_bytes_(size) {
+  if (size > 0) pieces_[0] = {size, kIdle};
+}
+
+FreeMap::Pieces::const_iterator FreeMap::Holding(uint64_t offset) const {
+  auto after = pieces_.upper_bound(offset);
+  if (after == pieces_.begin()) return pieces_.end();
+  auto at = std::prev(after);
+  return offset < at->first + at->second.bytes ? at : pieces_.end();
+}
+
+bool FreeMap::IsFree(uint64_t offset, uint64_t bytes) const {
+  const uint64_t end = offset + bytes;
+  if (end < offset || end > size_) return false;
+  auto at = Holding(offset);
+  while (at != pieces_.end()) {
+    const uint64_t piece_end = at->first + at->second.bytes;
+    if (piece_end >= end) return true;
+    if (++at == pieces_.end() || at->first != piece_end) return false;
+  }
+  return false;
+}
+
+std::vector<Piece> FreeMap::Remove(uint64_t offset, uint64_t bytes) {
+  const uint64_t end = offset + bytes;
+  std::vector<Piece> taken;
+  uint64_t at = offset;
+  while (at < end) {
+    const auto holding = Holding(at);
+    const uint64_t piece_begin = holding->first;
+    const Rest rest = holding->second;
+    const uint64_t piece_end = piece_begin + rest.bytes;
+    const uint64_t stop = std::min(piece_end, end);
+    taken.push_back({at, stop - at, rest.tag});
+    pieces_.erase(piece_begin);
+    if (piece_begin < at) pieces_[piece_begin] = {at - piece_begin, rest.tag};
+    if (stop < piece_end) pieces_[stop] = {piece_end - stop, rest.tag};
+    at = stop;
+  }
+  free_bytes_ -= bytes;
+  return taken;
+}
+
+std::vector<Piece> FreeMap::TakeAt(uint64_t offset, uint64_t bytes) {
+  if (bytes == 0 || !IsFree(offset, bytes)) return {};
+  return Remove(offset, bytes);
+}
+
+std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
+  if (bytes == 0) return {};
+  struct Candidate {
+    uint64_t offset = 0;
+    uint64_t bytes = UINT64_MAX;
+  };
+  Candidate unordered, any;  // needs no wait; may need one
+  const auto consider = [bytes](Candidate& best, uint64_t offset, uint64_t run) {
+    if (run >= bytes && run < best.bytes) best = {offset, run};
+  };
+  uint64_t any_begin = 0, own_begin = 0, end = 0;  // the runs that end at `end`
+  bool any_open = false, own_open = false;
+  const auto close_own = [&] {
+    if (own_open) consider(unordered, own_begin, end - own_begin);
+    own_open = false;
+  };
+  const auto close_any = [&] {
+    if (any_open) consider(any, any_begin, end - any_begin);
+    any_open = false;
+  };
+  for (const auto& [offset, rest] : pieces_) {
+    if (offset != end) {
+      close_own();
+      close_any();
+    }
+    const bool own = rest.tag == kIdle || rest.tag == preferred;
+    if (!own) close_own();
+    if (own && !own_open) own_begin = offset;
+    if (!any_open) any_begin = offset;
+    own_open = own;
+    any_open = true;
+    end = offset + rest.bytes;
+  }
+  close_own();
+  close_any();
+  const Candidate& best = unordered.bytes != UINT64_MAX ? unordered : any;
+  if (best.bytes == UINT64_MAX) return {};
+  return Remove(best.offset, bytes);
+}
+
+void FreeMap::Give(uint64_t offset, uint64_t bytes, StreamTag tag) {
+  if (bytes == 0) return;
+  free_bytes_ += bytes;
+  uint64_t begin = offset, end = offset + bytes;
+  auto after = pieces_.lower_bound(offset);
+  if (after != pieces_.end() && after->first == end && after->second.tag == tag) {
+    end += after->second.bytes;
+    after = pieces_.erase(after);
+  }
+  if (after != pieces_.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second.bytes == begin && before->second.tag == tag) {
+      before->second.bytes = end - before->first;
+      return;
+    }
+  }
+  pieces_[begin] = {end - begin, tag};
+}
+
+void FreeMap::Restore(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) Give(piece.offset, piece.bytes, piece.tag);
+}
+
+void FreeMap::SetAllIdle() {
+  Pieces merged;
+  for (const auto& [offset, rest] : pieces_) {
+    if (!merged.empty()) {
+      auto last = std::prev(merged.end());
+      if (last->first + last->second.bytes == offset) {
+        last->second.bytes += rest.bytes;
+        continue;
+      }
+    }
+    merged[offset] = {rest.bytes, kIdle};
+  }
+  pieces_ = std::move(merged);
+}
+
+}  // namespace ebt::memory

@@ -1,0 +1,86 @@
+// Device memory as VMM handles mapped into one address range, chunk by chunk.
+#ifndef EBBTIDE_SRC_MEMORY_PAGE_POOL_H_
+#define EBBTIDE_SRC_MEMORY_PAGE_POOL_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "src/driver/driver_api.h"
+#include "src/memory/backing.h"
+
+namespace ebt::memory {
+
+// The handles of one device, with what they add up to. Thread-safe.
+class PagePool {
+ public:
+  // limit: most bytes that may be handed out at once; 0: as many as the driver has.
+  PagePool(const DriverApi& driver, CUdevice device, uint64_t limit);
+
+  CUresult Get(uint64_t bytes, CUmemGenericAllocationHandle* handle);
+  void Put(uint64_t bytes, CUmemGenericAllocationHandle handle);
+
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
+  CUdevice device() const { return device_; }
+  const DriverApi& driver() const { return driver_; }
+  // Bytes that every handle's size must be a multiple of.
+  uint64_t granularity() const { return granularity_; }
+
+ private:
+  const DriverApi& driver_;
+  const CUdevice device_;
+  const uint64_t limit_;
+  CUmemAllocationProp properties_{};
+  uint64_t granularity_ = 0;
+  std::atomic<uint64_t> bytes_{0}, peak_{0};
+};
+
+// An address range that handles of a pool are mapped into, `kChunkBytes` at a time.
+class MappedRange : public Backing {
+ public:
+  // 32 MiB: a VMM call costs tens of microseconds whatever its size, and a chunk that is half
+  // used wastes the rest.
+  static constexpr uint64_t kChunkBytes = 32ull << 20;
+
+  // size: a multiple of the pool's granularity. The pool must outlive the range.
+  static absl::StatusOr<std::unique_ptr<MappedRange>> Reserve(PagePool& pool, uint64_t size);
+  // Unmaps and releases everything. Nothing on the device may use the range any more.
+  ~MappedRange() override;
+
+  CUdeviceptr base() const override { return base_; }
+  uint64_t size() const override { return size_; }
+  CUresult Ensure(uint64_t offset, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t device_bytes() const override { return mapped_.load(std::memory_order_relaxed); }
+
+  // Gives back every chunk that `is_free(offset, bytes)` says nobody uses. Nothing on the
+  // device may use those any more. Returns the bytes given back.
+  uint64_t ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size);
+
+  uint64_t ChunkBytes(size_t chunk) const;
+  CUresult MapChunk(size_t chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UnmapChunk(size_t chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  PagePool& pool_;
+  const CUdeviceptr base_;
+  const uint64_t size_;
+  std::atomic<uint64_t> mapped_{0};
+  // Held around the driver's calls: two threads must not map one chunk, and growth is rare.
+  absl::Mutex mutex_;
+  std::vector<CUmemGenericAllocationHandle> handles_ ABSL_GUARDED_BY(mutex_);  // 0: none
+  std::unique_ptr<std::atomic<bool>[]> present_;  // [chunk]: read without the lock
+};
+
+}  // namespace ebt::memory
+
+#endif  // EBBTIDE_SRC_MEMORY_PAGE_POOL_H_

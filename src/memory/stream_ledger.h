@@ -1,0 +1,58 @@
+// Stream order as cuMemAllocAsync promises it: memory freed in a stream's order may be used at
+// once by work of that stream, and by work of another one only behind what was queued before.
+//
+// A tag names a stream for as long as freed memory may refer to it. A destroyed stream's tag
+// keeps an event that was recorded just before its end.
+#ifndef EBBTIDE_SRC_MEMORY_STREAM_LEDGER_H_
+#define EBBTIDE_SRC_MEMORY_STREAM_LEDGER_H_
+
+#include <cuda.h>
+
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "src/driver/driver_api.h"
+#include "src/memory/free_map.h"
+
+namespace ebt::memory {
+
+// Thread-safe. The driver is never called while the ledger's lock is held.
+class StreamLedger {
+ public:
+  explicit StreamLedger(const DriverApi& driver) : driver_(driver) {}
+
+  // The tag of `stream` for the calling thread (CU_STREAM_PER_THREAD is another stream in each).
+  StreamTag TagOf(CUstream stream);
+
+  // Makes `stream`'s later work wait for what is queued now in the order of each tag of
+  // `pieces` other than its own. CUDA_SUCCESS, or the driver's first refusal: then the pieces
+  // must not be used by `stream`.
+  CUresult OrderAfter(CUstream stream, const std::vector<Piece>& pieces);
+
+  // Call when memory is freed in the order of `tag`: a stream that other threads cannot name
+  // leaves its event here. CUDA_SUCCESS, or the driver's refusal.
+  CUresult Freed(StreamTag tag);
+
+  // Call before the driver destroys the stream.
+  void StreamDestroyed(CUstream stream);
+
+ private:
+  struct Entry {
+    CUstream stream = nullptr;
+    bool nameable = true;     // false: destroyed, or another thread's per-thread stream
+    CUevent event = nullptr;  // covers all freed memory of an entry that is not nameable
+  };
+
+  CUresult RecordInto(StreamTag tag, CUstream stream);
+
+  const DriverApi& driver_;
+  absl::Mutex mutex_;
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_) = {Entry{}};  // [0] is kIdle
+  absl::flat_hash_map<std::pair<CUstream, uint64_t>, StreamTag> tags_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ebt::memory
+
+#endif  // EBBTIDE_SRC_MEMORY_STREAM_LEDGER_H_

@@ -1,0 +1,112 @@
+// Keeps to a plan: every allocation of the process gets its planned home, an unplanned one a
+// place in the dynamic part, and what cannot be served goes to the driver as it came.
+#ifndef EBBTIDE_SRC_REPLAY_REPLAYER_H_
+#define EBBTIDE_SRC_REPLAY_REPLAYER_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "ebbtide/ebbtide.h"
+#include "hooks/core_api.h"
+#include "src/plan/plan.h"
+#include "src/replay/matcher.h"
+#include "src/replay/pools.h"
+#include "src/replay/space.h"
+
+namespace ebt::replay {
+
+struct ReplayOptions {
+  bool cold_managed = true;   // false: cold blocks stay on the device
+  uint64_t budget = 0;        // bytes of device memory the process is told it has; 0: all
+  uint64_t host_budget = 0;   // bytes of host memory for cold blocks
+  int* (*guard)() = nullptr;  // the calling thread's re-entrancy guard
+};
+
+// Thread-safe. Return values of the served functions are those of core_api.h.
+class Replayer {
+ public:
+  // The driver must outlive the replayer. plan: has passed plan::CheckPlan.
+  Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions options);
+
+  bool Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* result);
+  bool Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result);
+  void Native(const ebt_alloc& request, CUdeviceptr ptr);  // the driver served it
+  void Launch(CUstream stream);                            // before the driver's call
+
+  bool MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result);
+  bool AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
+  bool PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
+  bool PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
+  void PoolTrim();
+
+  void PoolCreated(CUmemoryPool pool, const CUmemPoolProps& properties);
+  void PoolDestroyed(CUmemoryPool pool);
+  void StreamDestroyed(CUstream stream);
+  void ContextGone(CUcontext context);  // before the driver's call
+  void DeviceReset(CUdevice device);    // before the driver's call
+  void CaptureBegun() { captures_.fetch_add(1, std::memory_order_relaxed); }
+  void CaptureEnded() { captures_.fetch_sub(1, std::memory_order_relaxed); }
+
+  ebbtide_statistics Statistics();
+
+ private:
+  struct Block {
+    memory::Arena* arena;
+    uint64_t offset;
+    uint64_t bytes;     // as requested
+    CUmemoryPool pool;  // whose counters it is in; NULL: linear memory
+    bool cold;
+  };
+  // A transfer that is due before launch `launch` of a step.
+  struct Transfer {
+    uint32_t launch;
+    tier::Prefetcher::Direction direction;
+    uint64_t offset, bytes;  // within the cold part
+  };
+
+  // The space of the current context, made on first use; nullptr: not ours to serve. Shared,
+  // so that a context that goes away under a call takes nothing from under it.
+  std::shared_ptr<Space> CurrentSpace();
+  void Forget();
+  bool Capturing(CUstream stream);
+  // The pool that the request takes from; false: a pool that we do not stand in for.
+  bool PoolOf(const ebt_alloc& request, CUmemoryPool* pool);
+  const plan::Slot* Match(const ebt_alloc& request);
+  bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
+  bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
+  void Register(const Space& space, CUdeviceptr address, const Block& block);
+  uint64_t Reserved(const Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FindTransfers();
+  void Disable(const char* why);
+
+  const DriverApi& driver_;
+  const plan::Plan plan_;
+  const ReplayOptions options_;
+  std::vector<Transfer> transfers_;  // by launch
+
+  std::atomic<bool> disabled_{false};
+  std::atomic<int> captures_{0};
+  std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
+  std::atomic<uint32_t> step_launch_{0};  // launches of the present step so far
+  std::atomic<uint32_t> next_transfer_{0};
+
+  absl::Mutex mutex_;
+  std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
+  bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
+  Matcher matcher_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_map<CUdeviceptr, Block> blocks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
+  uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
+  PoolCounters pools_;
+};
+
+}  // namespace ebt::replay
+
+#endif  // EBBTIDE_SRC_REPLAY_REPLAYER_H_

@@ -1,0 +1,77 @@
+#include "src/replay/space.h"
+
+#include "absl/status/status.h"
+#include "src/base/log.h"
+#include "src/base/units.h"
+
+namespace ebt::replay {
+
+absl::StatusOr<std::unique_ptr<Space>> Space::Create(const DriverApi& driver,
+                                                     const SpaceOptions& options) {
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (driver.fn_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
+      driver.fn_cuCtxGetDevice(&device) != CUDA_SUCCESS)
+    return absl::FailedPreconditionError("no CUDA context is current");
+  std::unique_ptr<Space> space(new Space(driver, context));
+  if (absl::Status built = space->Build(device, options); !built.ok()) return built;
+  return space;
+}
+
+absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
+  pool_ = std::make_unique<memory::PagePool>(driver_, device, /*limit=*/0);
+  ledger_ = std::make_unique<memory::StreamLedger>(driver_);
+  if (options.warm_bytes > 0) {
+    auto range = memory::MappedRange::Reserve(*pool_, options.warm_bytes);
+    if (!range.ok()) return range.status();
+    warm_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  }
+  size_t total = 0;
+  if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+    return absl::UnavailableError("the size of the device's memory is not known");
+  auto range = memory::MappedRange::Reserve(*pool_, AlignUp(total, 2 * kMiB));
+  if (!range.ok()) return range.status();
+  dynamic_range_ = range->get();
+  dynamic_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  return options.cold_bytes > 0 ? BuildCold(options) : absl::OkStatus();
+}
+
+absl::Status Space::BuildCold(const SpaceOptions& options) {
+  if (options.cold_managed && options.cold_bytes > options.host_budget) {
+    Log(LogLevel::kWarning,
+        "cold blocks need {} of host memory and {} may be used: they stay on the device (free "
+        "host memory, raise EBBTIDE_HOST_BUDGET, or plan with a larger --budget)",
+        FormatSize(options.cold_bytes), FormatSize(options.host_budget));
+  } else if (options.cold_managed) {
+    auto range = tier::ManagedRange::Create(driver_, device(), options.cold_bytes);
+    if (range.ok()) {
+      tier::ManagedRange* managed = range->get();
+      cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+      cold_on_device_ = false;
+      if (options.prefetches)
+        prefetcher_ = std::make_unique<tier::Prefetcher>(driver_, context_, device(), *managed,
+                                                         options.guard);
+      return absl::OkStatus();
+    }
+    Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(range.status()));
+  }
+  auto range = memory::MappedRange::Reserve(*pool_, options.cold_bytes);
+  if (!range.ok()) return range.status();
+  cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  return absl::OkStatus();
+}
+
+uint64_t Space::idle_device_bytes() const {
+  uint64_t live = dynamic_->live_bytes() + (warm_ ? warm_->live_bytes() : 0);
+  if (cold_ && cold_on_device_) live += cold_->live_bytes();
+  // A block at a chunk's end may be counted whole while its chunk is still being mapped.
+  return device_bytes() > live ? device_bytes() - live : 0;
+}
+
+void Space::Trim() {
+  if (driver_.fn_cuCtxSynchronize() != CUDA_SUCCESS) return;
+  dynamic_range_->ReleaseChunks(
+      [this](uint64_t offset, uint64_t bytes) { return dynamic_->IsFree(offset, bytes); });
+}
+
+}  // namespace ebt::replay

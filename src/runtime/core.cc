@@ -1,0 +1,201 @@
+// The core's C face: core_api.h implemented by the engine. Nothing thrown leaves this file.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "hooks/core_api.h"
+#include "src/base/log.h"
+#include "src/runtime/engine.h"
+
+namespace {
+
+using ebt::runtime::Engine;
+
+Engine* g_engine = nullptr;
+std::atomic<bool> g_broken{false};
+
+// Runs `body` unless an earlier one threw: then the process goes on without us.
+template <typename Result, typename Body>
+Result Shielded(Result otherwise, Body&& body) noexcept {
+  if (g_broken.load(std::memory_order_relaxed)) return otherwise;
+  try {
+    return body();
+  } catch (...) {
+    if (!g_broken.exchange(true))
+      ebt::WriteLogLine("out of memory inside Ebbtide: the program runs on without it");
+    return otherwise;
+  }
+}
+
+template <typename Body>
+void Shielded(Body&& body) noexcept {
+  Shielded(0, [&] {
+    body();
+    return 0;
+  });
+}
+
+int Alloc(const ebt_alloc* request, CUdeviceptr* ptr, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    ebt::replay::Replayer* replayer = g_engine->replayer();
+    return replayer && replayer->Alloc(*request, ptr, result);
+  });
+}
+
+void Allocated(const ebt_alloc* request, CUdeviceptr ptr) {
+  Shielded([&] {
+    if (auto* recorder = g_engine->recorder()) recorder->Allocated(*request, ptr);
+    if (auto* replayer = g_engine->replayer()) replayer->Native(*request, ptr);
+  });
+}
+
+void AllocFailed(const ebt_alloc* request, CUresult result) {
+  Shielded([&] {
+    if (auto* recorder = g_engine->recorder()) recorder->Refused(*request, result);
+  });
+}
+
+// Blocks of ours must be taken back even after something broke, so this one is not switched off.
+int Free(CUdeviceptr ptr, CUstream stream, int ordered, CUresult* result) {
+  try {
+    if (auto* recorder = g_engine->recorder()) recorder->Freed(ptr, stream, ordered != 0);
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->Free(ptr, stream, ordered != 0, result);
+  } catch (...) {
+    *result = CUDA_SUCCESS;  // the block leaks
+    return 1;
+  }
+}
+
+void Launch(const ebt_launch* launch) {
+  Shielded([&] {
+    if (auto* replayer = g_engine->replayer()) return replayer->Launch(launch->stream);
+    if (auto* recorder = g_engine->recorder()) recorder->Launched(*launch);
+  });
+}
+
+void Copy(const ebt_copy* copy) {
+  Shielded([&] {
+    if (auto* recorder = g_engine->recorder()) recorder->Copied(*copy);
+  });
+}
+
+int MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->MemInfo(free_bytes, total_bytes, result);
+  });
+}
+
+int AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->AddressRange(base, bytes, ptr, result);
+  });
+}
+
+int PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->PoolGet(pool, attribute, value, result);
+  });
+}
+
+int PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->PoolSet(pool, attribute, value, result);
+  });
+}
+
+void PoolTrim(CUmemoryPool, size_t) {
+  Shielded([&] {
+    if (auto* replayer = g_engine->replayer()) replayer->PoolTrim();
+  });
+}
+
+void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, const void* detail) {
+  switch (what) {
+    case EBT_STREAM_DESTROY:
+      return replayer.StreamDestroyed(static_cast<CUstream>(object));
+    case EBT_CONTEXT_DESTROY:
+      return replayer.ContextGone(static_cast<CUcontext>(object));
+    case EBT_PRIMARY_RESET:
+      return replayer.DeviceReset(static_cast<CUdevice>(reinterpret_cast<uintptr_t>(object)));
+    case EBT_CAPTURE_BEGIN:
+      return replayer.CaptureBegun();
+    case EBT_CAPTURE_END:
+      return replayer.CaptureEnded();
+    case EBT_POOL_CREATE:
+      return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
+                                  *static_cast<const CUmemPoolProps*>(detail));
+    case EBT_POOL_DESTROY:
+      return replayer.PoolDestroyed(static_cast<CUmemoryPool>(object));
+    default:
+      return;
+  }
+}
+
+void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, const void* detail) {
+  switch (what) {
+    case EBT_STREAM_DESTROY:
+      return recorder.StreamDestroyed(static_cast<CUstream>(object));
+    case EBT_CONTEXT_DESTROY:
+      return recorder.ContextGone(static_cast<CUcontext>(object));
+    case EBT_PRIMARY_RESET:
+      return recorder.ContextGone(nullptr);
+    case EBT_GRAPH_LAUNCH:
+      return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
+    case EBT_BLOCK_EXPORTED:
+      return recorder.Exported(reinterpret_cast<CUdeviceptr>(object));
+    default:
+      return;
+  }
+}
+
+void Lifecycle(int what, void* object, const void* detail) {
+  Shielded([&] {
+    if (auto* replayer = g_engine->replayer()) ReplayLifecycle(*replayer, what, object, detail);
+    if (auto* recorder = g_engine->recorder()) RecordLifecycle(*recorder, what, object, detail);
+  });
+}
+
+void Mark(int what, const char* name) {
+  Shielded([&] {
+    if (auto* recorder = g_engine->recorder()) recorder->Marked(what, name);
+  });
+}
+
+int Statistics(void* out, size_t size) {
+  return Shielded(1, [&]() -> int {
+    const ebbtide_statistics statistics = g_engine->Statistics();
+    std::memcpy(out, &statistics, std::min(size, sizeof(statistics)));
+    return 0;
+  });
+}
+
+void Forked() {
+  Shielded([&] { g_engine->AfterFork(); });
+}
+
+void Exiting() {
+  Shielded([&] { g_engine->Exiting(); });
+}
+
+const ebt_core kCore = {
+    EBT_CORE_ABI, sizeof(ebt_core), 1,          &Alloc,   &Allocated,    &AllocFailed,
+    &Free,        &Launch,          &Copy,      &MemInfo, &AddressRange, &PoolGet,
+    &PoolSet,     &PoolTrim,        &Lifecycle, &Mark,    &Statistics,   &Forked};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const ebt_core* ebt_core_open(
+    const ebt_front* front) {
+  if (front->abi != EBT_CORE_ABI) return nullptr;
+  return Shielded(static_cast<const ebt_core*>(nullptr), [&]() -> const ebt_core* {
+    g_engine = Engine::Open(*front);
+    if (!g_engine) return nullptr;
+    std::atexit(&Exiting);
+    return &kCore;
+  });
+}
