@@ -1,1 +1,303 @@
-// (to be written)
+#include "src/profile/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+
+namespace ebt::profile {
+namespace {
+
+// Large enough for few headers, small enough that a killed process loses little.
+constexpr size_t kEventChunkBytes = 1u << 20;
+// Far below kMaxPayloadBytes, whatever a single entry adds.
+constexpr size_t kTableChunkBytes = 8u << 20;
+
+absl::Status SystemError(absl::StatusCode code, const std::string& path, const char* what,
+                         int error, const char* advice) {
+  return absl::Status(code, fmt::format("{}: {} ({}): {}", path, what, strerror(error), advice));
+}
+
+void PutTouched(std::string& out, absl::Span<const uint32_t> touched) {
+  PutVarint(out, touched.size());
+  int64_t previous = 0;
+  for (const uint32_t block : touched) {
+    PutSigned(out, static_cast<int64_t>(block) - previous);
+    previous = block;
+  }
+}
+
+// Texts of one sites chunk, each stored once: frames of neighbouring sites share most of theirs.
+class StringTable {
+ public:
+  uint64_t Index(const std::string& text) {
+    const auto [it, added] = index_.try_emplace(text, index_.size());
+    if (added) PutString(encoded_, text);
+    return it->second;
+  }
+  size_t size() const { return index_.size(); }
+  const std::string& encoded() const { return encoded_; }
+
+ private:
+  absl::flat_hash_map<std::string, uint64_t> index_;
+  std::string encoded_;
+};
+
+void PutSite(std::string& out, StringTable& strings, const callsite::Site& site) {
+  PutFixed64(out, site.id);
+  PutVarint(out, site.frames.size());
+  for (const callsite::Frame& frame : site.frames) {
+    out.push_back(static_cast<char>(frame.kind));
+    PutVarint(out, strings.Index(frame.module));
+    PutVarint(out, frame.offset);
+    PutVarint(out, strings.Index(frame.function));
+    PutVarint(out, strings.Index(frame.file));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileWriter> ProfileWriter::Open(const std::string& path) {
+  // Without O_TRUNC: whether the file may be emptied is known only once it is locked.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return SystemError(absl::StatusCode::kPermissionDenied, path, "cannot be written", errno,
+                       "choose another file with -o or EBBTIDE_PROFILE");
+  }
+  ProfileWriter writer(fd, path);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return SystemError(absl::StatusCode::kAlreadyExists, path,
+                       "another process is writing this profile", errno,
+                       "put {pid} or {rank} into the name");
+  }
+  struct stat status;
+  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && ::ftruncate(fd, 0) != 0) {
+    return SystemError(absl::StatusCode::kPermissionDenied, path, "cannot be emptied", errno,
+                       "choose another file with -o or EBBTIDE_PROFILE");
+  }
+  std::string header(kMagic);
+  PutFixed16(header, kFormatVersion);
+  PutFixed16(header, 0);
+  if (absl::Status status = writer.WriteBytes(header); !status.ok()) return status;
+  return writer;
+}
+
+ProfileWriter::ProfileWriter(ProfileWriter&& other) noexcept { *this = std::move(other); }
+
+ProfileWriter& ProfileWriter::operator=(ProfileWriter&& other) noexcept {
+  if (this == &other) return *this;
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = std::exchange(other.fd_, -1);
+  path_ = std::move(other.path_);
+  failed_ = std::move(other.failed_);
+  pending_ = std::move(other.pending_);
+  pending_count_ = other.pending_count_;
+  first_sequence_ = other.first_sequence_;
+  last_sequence_ = other.last_sequence_;
+  events_ = other.events_;
+  functions_ = other.functions_;
+  return *this;
+}
+
+ProfileWriter::~ProfileWriter() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void ProfileWriter::AbandonAfterFork() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+absl::Status ProfileWriter::WriteBytes(std::string_view bytes) {
+  if (!failed_.ok()) return failed_;
+  if (fd_ < 0) return failed_ = absl::FailedPreconditionError(path_ + ": the profile is closed");
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      return failed_ = SystemError(absl::StatusCode::kResourceExhausted, path_,
+                                   "the profile cannot be written any further", errno,
+                                   "what was written before stays readable; make room or choose "
+                                   "another place with EBBTIDE_PROFILE");
+    }
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view payload) {
+  if (payload.size() > kMaxPayloadBytes) {
+    return failed_ = absl::ResourceExhaustedError(fmt::format(
+               "{}: one entry needs {} bytes and a chunk holds {}: recording cannot go on", path_,
+               payload.size(), kMaxPayloadBytes));
+  }
+  std::string chunk;
+  chunk.reserve(kChunkHeaderBytes + payload.size());
+  chunk.push_back(static_cast<char>(type));
+  chunk.push_back(static_cast<char>(Codec::kNone));
+  PutFixed16(chunk, 0);
+  PutFixed32(chunk, static_cast<uint32_t>(payload.size()));
+  PutFixed32(chunk, Crc32c(chunk));
+  PutFixed32(chunk, Crc32c(payload));
+  chunk.append(payload);
+  return WriteBytes(chunk);
+}
+
+absl::Status ProfileWriter::AddMetadata(const std::map<std::string, std::string>& entries) {
+  if (entries.empty()) return failed_;
+  std::string payload;
+  PutVarint(payload, entries.size());
+  for (const auto& [key, value] : entries) {
+    PutString(payload, key);
+    PutString(payload, value);
+  }
+  return WriteChunk(ChunkType::kMetadata, payload);
+}
+
+absl::Status ProfileWriter::AddSites(absl::Span<const callsite::Site> sites) {
+  while (!sites.empty()) {
+    StringTable strings;
+    std::string encoded;
+    size_t count = 0;
+    while (count < sites.size() && encoded.size() + strings.encoded().size() < kTableChunkBytes) {
+      PutSite(encoded, strings, sites[count++]);
+    }
+    std::string payload;
+    PutVarint(payload, strings.size());
+    payload.append(strings.encoded());
+    PutVarint(payload, count);
+    payload.append(encoded);
+    if (absl::Status status = WriteChunk(ChunkType::kSites, payload); !status.ok()) return status;
+    sites.remove_prefix(count);
+  }
+  return failed_;
+}
+
+absl::Status ProfileWriter::AddFunctions(absl::Span<const std::string> names) {
+  while (!names.empty()) {
+    std::string encoded;
+    size_t count = 0;
+    while (count < names.size() && encoded.size() < kTableChunkBytes) {
+      PutString(encoded, names[count++]);
+    }
+    std::string payload;
+    PutVarint(payload, functions_);
+    PutVarint(payload, count);
+    payload.append(encoded);
+    if (absl::Status status = WriteChunk(ChunkType::kFunctions, payload); !status.ok()) {
+      return status;
+    }
+    functions_ += static_cast<uint32_t>(count);
+    names.remove_prefix(count);
+  }
+  return failed_;
+}
+
+void ProfileWriter::Encode(const EventRecord& event) {
+  const bool first = pending_count_ == 0;
+  if (first) first_sequence_ = event.sequence;
+  const bool next = !first && event.sequence == last_sequence_ + 1;
+  pending_.push_back(
+      static_cast<char>(static_cast<uint8_t>(event.kind) | (next ? kNextInSequence : 0)));
+  if (!next) {
+    const uint64_t previous = first ? first_sequence_ : last_sequence_;
+    PutSigned(pending_, static_cast<int64_t>(event.sequence - previous));
+  }
+  switch (event.kind) {
+    case RecordKind::kAlloc:
+      PutVarint(pending_, event.block);
+      PutVarint(pending_, event.bytes);
+      PutVarint(pending_, event.address);
+      pending_.push_back(static_cast<char>(event.alloc));
+      PutVarint(pending_, event.device);
+      PutVarint(pending_, event.stream);
+      PutFixed64(pending_, event.site);
+      PutFixed64(pending_, event.fingerprint);
+      break;
+    case RecordKind::kFree:
+      PutVarint(pending_, event.block);
+      PutVarint(pending_, event.stream);
+      break;
+    case RecordKind::kLaunch:
+      PutVarint(pending_, event.function);
+      PutVarint(pending_, event.stream);
+      PutFixed64(pending_, event.shape);
+      PutTouched(pending_, event.touched);
+      break;
+    case RecordKind::kCopy:
+      pending_.push_back(static_cast<char>(event.copy));
+      PutVarint(pending_, event.bytes);
+      PutVarint(pending_, event.stream);
+      PutTouched(pending_, event.touched);
+      break;
+    case RecordKind::kMark:
+      PutVarint(pending_, event.stream);
+      PutFixed64(pending_, std::bit_cast<uint64_t>(event.gpu_ms));
+      break;
+    case RecordKind::kStep:
+      break;
+    case RecordKind::kPhase:
+      PutString(pending_, event.phase);
+      break;
+    case RecordKind::kGraph:
+      PutVarint(pending_, event.function);
+      PutVarint(pending_, event.stream);
+      break;
+    case RecordKind::kFailed:
+      PutVarint(pending_, event.bytes);
+      PutVarint(pending_, event.stream);
+      break;
+    case RecordKind::kExported:
+      PutVarint(pending_, event.block);
+      break;
+  }
+  last_sequence_ = event.sequence;
+  ++pending_count_;
+  ++events_;
+}
+
+absl::Status ProfileWriter::AppendEvents(absl::Span<const EventRecord> events) {
+  if (!failed_.ok()) return failed_;
+  for (const EventRecord& event : events) {
+    Encode(event);
+    if (pending_.size() < kEventChunkBytes) continue;
+    if (absl::Status status = Flush(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProfileWriter::Flush() {
+  if (!failed_.ok() || pending_count_ == 0) return failed_;
+  std::string payload;
+  payload.reserve(pending_.size() + 20);
+  PutVarint(payload, first_sequence_);
+  PutVarint(payload, pending_count_);
+  payload.append(pending_);
+  pending_.clear();
+  pending_count_ = 0;
+  return WriteChunk(ChunkType::kEvents, payload);
+}
+
+absl::Status ProfileWriter::Close() {
+  if (absl::Status status = Flush(); !status.ok()) return status;
+  std::string payload;
+  PutVarint(payload, events_);
+  if (absl::Status status = WriteChunk(ChunkType::kEnd, payload); !status.ok()) return status;
+  // Network file systems report a full disk here.
+  if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) {
+    return failed_ = SystemError(absl::StatusCode::kResourceExhausted, path_,
+                                 "the end of the profile could not be written", errno,
+                                 "make room and record again");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ebt::profile

@@ -1,1 +1,322 @@
-// (to be written)
+#include "src/record/recorder.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <array>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "src/base/log.h"
+#include "src/callsite/callsite.h"
+#include "src/record/launch_scan.h"
+#include "src/record/recorder_state.h"
+#include "src/record/writer_thread.h"
+
+namespace ebt::record {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait for the next round
+constexpr auto kLongestWait = milliseconds(1000);
+constexpr auto kLongestClose = milliseconds(2000);
+
+uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return 0;
+  auto handle = reinterpret_cast<uint64_t>(stream);
+  // One handle, but a stream of its own in each thread. Real handles are aligned pointers, so no
+  // other one is equal to this.
+  if (stream == CU_STREAM_PER_THREAD) handle |= uint64_t{buffer.number()} << 8;
+  return static_cast<uint16_t>(state.streams.Find(handle));
+}
+
+// Waits until there is room again. The lock of no buffer is held here.
+void WaitForRoom(RecorderState& state) {
+  const auto deadline = steady_clock::now() + kLongestWait;
+  while (state.recording.load(std::memory_order_relaxed) &&
+         state.buffers.in_flight() > state.options.max_bytes_in_flight) {
+    if (steady_clock::now() > deadline) {
+      return state.TurnOff("the profile's disk cannot keep up with the events");
+    }
+    state.Wake();
+    const timespec millisecond{.tv_sec = 0, .tv_nsec = 1000000};
+    nanosleep(&millisecond, nullptr);
+  }
+}
+
+void Push(RecorderState& state, ThreadBuffer& buffer, const EventRecord& event) {
+  if (state.buffers.Append(buffer, event) > kWakeBytes) state.Wake();
+  if (state.buffers.in_flight() > state.options.max_bytes_in_flight) WaitForRoom(state);
+}
+
+struct Place {
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+};
+
+// The device of the current context, asked once a thread and context.
+Place CurrentPlace(RecorderState& state, ThreadBuffer& buffer) {
+  Place place;
+  const DriverApi& driver = state.driver;
+  if (driver.fn_cuCtxGetCurrent == nullptr ||
+      driver.fn_cuCtxGetCurrent(&place.context) != CUDA_SUCCESS || place.context == nullptr) {
+    return {};
+  }
+  ThreadBuffer::Scratch* scratch = buffer.scratch();
+  const uint64_t generation = state.context_generation.load(std::memory_order_relaxed);
+  if (scratch != nullptr && scratch->context == place.context &&
+      scratch->context_generation == generation) {
+    place.device = scratch->device;
+    return place;
+  }
+  if (driver.fn_cuCtxGetDevice == nullptr ||
+      driver.fn_cuCtxGetDevice(&place.device) != CUDA_SUCCESS) {
+    return {};
+  }
+  if (scratch != nullptr) {
+    scratch->context = place.context;
+    scratch->context_generation = generation;
+    scratch->device = place.device;
+  }
+  return place;
+}
+
+void PushFrees(RecorderState& state, ThreadBuffer& buffer, const std::vector<uint32_t>& blocks) {
+  for (const uint32_t block : blocks) {
+    Push(state, buffer, {.kind = RecordKind::kFree, .block = block});
+  }
+}
+
+void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
+  state.clock.Record(stream, StreamNumber(state, buffer, stream));
+}
+
+}  // namespace
+
+void RecorderState::TurnOff(const char* reason) noexcept {
+  if (!recording.exchange(false)) return;
+  stopped_because = reason;
+  closing = true;
+  Log(LogLevel::kWarning, "recording stopped: {}; {} keeps what came before", reason, file.path());
+  Wake();
+}
+
+Recorder::Recorder(std::shared_ptr<RecorderState> state) : state_(std::move(state)) {}
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const DriverApi& driver,
+                                                           RecorderOptions options) {
+  absl::StatusOr<profile::ProfileWriter> file = profile::ProfileWriter::Open(options.path);
+  if (!file.ok()) return file.status();
+  auto state = std::make_shared<RecorderState>(driver, std::move(options), *std::move(file));
+  std::unique_ptr<Recorder> recorder(new Recorder(state));
+  // The application's signals are for the application's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  absl::Status status;
+  try {
+    recorder->thread_ = std::thread([state] { WriterThread(*state).Run(); });
+  } catch (const std::system_error& error) {
+    state->recording = false;
+    status = absl::ResourceExhaustedError(state->options.path +
+                                          ": no thread can be started to write the profile (" +
+                                          error.what() + "): raise the limit on threads");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!status.ok()) return status;
+  return recorder;
+}
+
+Recorder::~Recorder() { Close(); }
+
+template <typename Body>
+void Recorder::Take(Body&& body) noexcept {
+  if (!state_->recording.load(std::memory_order_relaxed)) return;
+  try {
+    body(*state_, state_->buffers.OfThisThread());
+  } catch (...) {
+    state_->TurnOff("no memory for the next event");
+  }
+}
+
+void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    const Place place = CurrentPlace(state, buffer);
+    state.watch.Allocated(request, place.context, place.device);
+    const uint32_t block = state.next_block.fetch_add(1, std::memory_order_relaxed);
+    std::vector<uint32_t> stale;
+    if (request.kind == EBT_ALLOC_VMM) {
+      state.live.AddHandle(ptr, block, place.context, stale);
+    } else {
+      state.live.Add(ptr, request.bytes, block, place.context, stale);
+    }
+    PushFrees(state, buffer, stale);
+    Push(state, buffer,
+         {.kind = RecordKind::kAlloc,
+          .alloc = static_cast<profile::AllocKind>(request.kind),
+          .device = static_cast<uint16_t>(place.device),
+          .stream = StreamNumber(state, buffer, request.stream),
+          .block = block,
+          .bytes = request.bytes,
+          .site = callsite::Capture(),
+          .fingerprint = callsite::Fingerprint(),
+          .address = ptr});
+  });
+}
+
+void Recorder::Refused(const ebt_alloc& request, CUresult result) noexcept {
+  if (result != CUDA_ERROR_OUT_OF_MEMORY) return;
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    Push(state, buffer,
+         {.kind = RecordKind::kFailed,
+          .stream = StreamNumber(state, buffer, request.stream),
+          .bytes = request.bytes});
+  });
+}
+
+void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    uint32_t block = 0;
+    if (!state.live.Remove(ptr, block)) return;
+    const uint16_t number = ordered ? StreamNumber(state, buffer, stream) : uint16_t{0};
+    Push(state, buffer, {.kind = RecordKind::kFree, .stream = number, .block = block});
+  });
+}
+
+void Recorder::Launched(const ebt_launch& launch) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    const FunctionLayout* layout = state.functions.Find(launch.function);
+    if (layout == nullptr) return;
+    std::vector<uint32_t> own;
+    ThreadBuffer::Scratch* scratch = buffer.scratch();
+    std::vector<uint32_t>& touched = scratch != nullptr ? scratch->touched : own;
+    ScanLaunch(launch, *layout, state.live, touched);
+    if (state.clock.Due()) RecordMark(state, buffer, launch.stream);
+    state.last_launch_stream.store(launch.stream, std::memory_order_relaxed);
+    state.launched.store(true, std::memory_order_relaxed);
+    Push(state, buffer,
+         {.kind = RecordKind::kLaunch,
+          .stream = StreamNumber(state, buffer, launch.stream),
+          .function = layout->id,
+          .shape = LaunchShape(launch),
+          .touched = touched});
+  });
+}
+
+void Recorder::Copied(const ebt_copy& copy) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    std::vector<uint32_t> own;
+    ThreadBuffer::Scratch* scratch = buffer.scratch();
+    std::vector<uint32_t>& touched = scratch != nullptr ? scratch->touched : own;
+    touched.clear();
+    std::array<uint64_t, 2> words;
+    size_t count = 0;
+    for (const uint64_t address : {copy.dst, copy.src}) {
+      if (state.live.MayContain(address)) words[count++] = address;
+    }
+    state.live.Find({words.data(), count}, touched);
+    if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();
+    Push(state, buffer,
+         {.kind = RecordKind::kCopy,
+          .copy = static_cast<profile::CopyKind>(copy.kind),
+          .stream = StreamNumber(state, buffer, copy.stream),
+          .bytes = copy.bytes,
+          .touched = touched});
+  });
+}
+
+void Recorder::Marked(int what, const char* name) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (what == EBT_MARK_PHASE) {
+      if (name != nullptr) Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
+      return;
+    }
+    if (state.launched.load(std::memory_order_relaxed)) {
+      RecordMark(state, buffer, state.last_launch_stream.load(std::memory_order_relaxed));
+    }
+    Push(state, buffer, {.kind = RecordKind::kStep});
+  });
+}
+
+void Recorder::Exported(CUdeviceptr ptr) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    std::vector<uint32_t> blocks;
+    const uint64_t word = ptr;
+    state.live.Find({&word, 1}, blocks);
+    for (const uint32_t block : blocks) {
+      Push(state, buffer, {.kind = RecordKind::kExported, .block = block});
+    }
+  });
+}
+
+void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    Push(state, buffer,
+         {.kind = RecordKind::kGraph,
+          .stream = StreamNumber(state, buffer, stream),
+          .function = state.graphs.Find(reinterpret_cast<uint64_t>(exec))});
+  });
+}
+
+void Recorder::StreamDestroyed(CUstream stream) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer&) {
+    state.streams.Forget(reinterpret_cast<uint64_t>(stream));
+    // What was the last stream no longer is one; the legacy stream always is.
+    CUstream expected = stream;
+    state.last_launch_stream.compare_exchange_strong(expected, nullptr);
+  });
+}
+
+void Recorder::ContextGone(CUcontext context) noexcept {
+  if (state_->abandoned.load(std::memory_order_relaxed)) return;
+  {
+    std::lock_guard lock(state_->driver_mutex);
+    state_->clock.ContextGone(context);
+    state_->watch.ContextGone(context);
+  }
+  state_->context_generation.fetch_add(1, std::memory_order_relaxed);
+  state_->launched.store(false, std::memory_order_relaxed);
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    std::vector<uint32_t> gone;
+    state.live.RemoveContext(context, gone);
+    PushFrees(state, buffer, gone);
+  });
+}
+
+void Recorder::Close() noexcept {
+  if (state_->abandoned.load(std::memory_order_relaxed) || !thread_.joinable()) return;
+  state_->recording = false;
+  state_->closing = true;
+  bool finished = false;
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->Wake();
+    finished = state_->done.wait_until(lock, std::chrono::system_clock::now() + kLongestClose,
+                                       [&] { return state_->finished; });
+  }
+  if (finished) return thread_.join();
+  Log(LogLevel::kWarning, "{} could not be finished in time: it reads up to its last flush",
+      state_->file.path());
+  thread_.detach();
+}
+
+void Recorder::AfterFork() noexcept {
+  state_->recording = false;
+  state_->abandoned = true;
+  state_->file.AbandonAfterFork();
+  // The thread exists in the parent alone, and its locks may be held for good here: neither the
+  // handle nor the state is ever destroyed.
+  new std::thread(std::move(thread_));
+  new std::shared_ptr<RecorderState>(state_);
+}
+
+bool Recorder::recording() const noexcept {
+  return state_->recording.load(std::memory_order_relaxed);
+}
+
+uint64_t Recorder::events() const noexcept { return state_->buffers.sequence(); }
+
+}  // namespace ebt::record

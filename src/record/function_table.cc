@@ -1,0 +1,91 @@
+#include "src/record/function_table.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+namespace ebt::record {
+namespace {
+
+// The driver allows 32 764 bytes of parameters; this is only a stop for one that answers for
+// every index.
+constexpr size_t kMostParams = 32764;
+
+}  // namespace
+
+const FunctionLayout* FunctionTable::Find(void* function) {
+  if (function == nullptr) return nullptr;
+  const FunctionLayout* known = nullptr;
+  {
+    std::shared_lock lock(mutex_);
+    const auto it = by_handle_.find(function);
+    if (it != by_handle_.end()) known = it->second;
+  }
+  if (known != nullptr && StillHolds(function, *known)) return known;
+  std::unique_ptr<FunctionLayout> layout = Ask(function);
+  std::string name = Name(function);
+  std::unique_lock lock(mutex_);
+  const FunctionLayout*& entry = by_handle_[function];
+  // Another thread may have been faster.
+  if (entry != known) return entry;
+  layout->id = static_cast<uint32_t>(layouts_.size());
+  names_.push_back(name.empty() ? fmt::format("kernel#{}", layout->id) : std::move(name));
+  entry = layouts_.emplace_back(std::move(layout)).get();
+  return entry;
+}
+
+void FunctionTable::NamesSince(uint32_t& from, std::vector<std::string>& names) const {
+  std::shared_lock lock(mutex_);
+  names.insert(names.end(), names_.begin() + from, names_.end());
+  from = static_cast<uint32_t>(names_.size());
+}
+
+bool FunctionTable::ParamInfo(void* function, bool is_kernel, size_t index, size_t& offset,
+                              size_t& size) const {
+  if (is_kernel) {
+    return driver_.fn_cuKernelGetParamInfo != nullptr &&
+           driver_.fn_cuKernelGetParamInfo(static_cast<CUkernel>(function), index, &offset,
+                                           &size) == CUDA_SUCCESS;
+  }
+  return driver_.fn_cuFuncGetParamInfo != nullptr &&
+         driver_.fn_cuFuncGetParamInfo(static_cast<CUfunction>(function), index, &offset, &size) ==
+             CUDA_SUCCESS;
+}
+
+bool FunctionTable::StillHolds(void* function, const FunctionLayout& layout) const {
+  // Without parameters nothing is read.
+  if (layout.sizes.empty()) return true;
+  size_t offset = 0, size = 0;
+  return ParamInfo(function, layout.is_kernel, layout.sizes.size() - 1, offset, size) &&
+         offset == layout.last_offset && size == layout.sizes.back();
+}
+
+std::unique_ptr<FunctionLayout> FunctionTable::Ask(void* function) const {
+  auto layout = std::make_unique<FunctionLayout>();
+  size_t offset = 0, size = 0;
+  layout->is_kernel = !ParamInfo(function, /*is_kernel=*/false, 0, offset, size);
+  for (size_t index = 0; index < kMostParams; ++index) {
+    if (!ParamInfo(function, layout->is_kernel, index, offset, size)) break;
+    layout->sizes.push_back(size);
+    layout->last_offset = offset;
+  }
+  return layout;
+}
+
+std::string FunctionTable::Name(void* function) const {
+  const char* name = nullptr;
+  if (driver_.fn_cuFuncGetName != nullptr &&
+      driver_.fn_cuFuncGetName(&name, static_cast<CUfunction>(function)) == CUDA_SUCCESS &&
+      name != nullptr) {
+    return name;
+  }
+  if (driver_.fn_cuKernelGetName != nullptr &&
+      driver_.fn_cuKernelGetName(&name, static_cast<CUkernel>(function)) == CUDA_SUCCESS &&
+      name != nullptr) {
+    return name;
+  }
+  return {};
+}
+
+}  // namespace ebt::record

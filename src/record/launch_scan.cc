@@ -1,0 +1,84 @@
+#include "src/record/launch_scan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace ebt::record {
+namespace {
+
+// Words that may be addresses, looked up together so that the lock is taken once.
+class Candidates {
+ public:
+  Candidates(const LiveBlocks& live, std::vector<uint32_t>& touched)
+      : live_(live), touched_(touched) {}
+
+  void AddWordsOf(const void* data, size_t bytes) {
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+      uint64_t word;
+      memcpy(&word, static_cast<const char*>(data) + at, sizeof(word));
+      if (!live_.MayContain(word)) continue;
+      words_[count_++] = word;
+      if (count_ == words_.size()) LookUp();
+    }
+  }
+
+  void LookUp() {
+    live_.Find({words_.data(), count_}, touched_);
+    count_ = 0;
+  }
+
+ private:
+  const LiveBlocks& live_;
+  std::vector<uint32_t>& touched_;
+  std::array<uint64_t, 128> words_;
+  size_t count_ = 0;
+};
+
+void AddExtra(void** extra, Candidates& candidates) {
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  // A short list of pairs; the bound only guards against one without an end.
+  for (int i = 0; i < 16 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[i + 1];
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr) {
+      bytes = *static_cast<size_t*>(extra[i + 1]);
+    }
+  }
+  if (buffer != nullptr) candidates.AddWordsOf(buffer, bytes);
+}
+
+// The finalizer of SplitMix64: every bit of the input reaches every bit of the output.
+uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+void ScanLaunch(const ebt_launch& launch, const FunctionLayout& layout, const LiveBlocks& live,
+                std::vector<uint32_t>& touched) {
+  touched.clear();
+  Candidates candidates(live, touched);
+  if (launch.params != nullptr) {
+    for (size_t i = 0; i < layout.sizes.size(); ++i) {
+      if (launch.params[i] != nullptr) candidates.AddWordsOf(launch.params[i], layout.sizes[i]);
+    }
+  }
+  if (launch.extra != nullptr) AddExtra(launch.extra, candidates);
+  candidates.LookUp();
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+}
+
+uint64_t LaunchShape(const ebt_launch& launch) {
+  uint64_t hash = 0x6562627469646531ull;
+  for (const unsigned value : {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
+                               launch.block[1], launch.block[2], launch.shared_bytes}) {
+    hash = Mix(hash + value + 0x9e3779b97f4a7c15ull);
+  }
+  return hash;
+}
+
+}  // namespace ebt::record

@@ -1,0 +1,79 @@
+// Records what a process allocates, launches and copies into a profile.
+#ifndef EBBTIDE_SRC_RECORD_RECORDER_H_
+#define EBBTIDE_SRC_RECORD_RECORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "hooks/core_api.h"
+#include "src/driver/driver_api.h"
+
+namespace ebt::record {
+
+struct RecorderState;
+
+struct RecorderOptions {
+  std::string path;  // of the profile; placeholders already filled in
+  // Whole steps to see before the profile is closed by itself; 0: record to the end.
+  uint64_t stop_after_steps = 0;
+  // Added to, and winning over, what the recorder finds out itself.
+  std::map<std::string, std::string> metadata;
+  // The calling thread's re-entrancy guard; the recorder's own thread sets its to 1 for good.
+  int* (*guard)() = nullptr;
+  // Events that wait to be written, all threads together. Above it a recording thread waits, and
+  // after a second the recorder turns itself off with one line.
+  size_t max_bytes_in_flight = size_t{64} << 20;
+};
+
+// The functions named after hooks are called from inside them: thread-safe, they never throw,
+// never fail and hold no lock while the driver is called. Once recording() is false they return
+// at once. What goes wrong (full disk, a writer that cannot keep up, no memory) is said in one
+// line and ends the recording; the profile keeps what it had.
+class Recorder {
+ public:
+  // Opens the profile and starts the writer thread. `driver` is copied. Fails when the path
+  // cannot be written, or another live process is writing it.
+  static absl::StatusOr<std::unique_ptr<Recorder>> Create(const DriverApi& driver,
+                                                          RecorderOptions options);
+  ~Recorder();  // Close
+
+  void Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept;   // after the driver's call
+  void Refused(const ebt_alloc& request, CUresult result) noexcept;     // after the driver's call
+  void Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept;  // before it
+  void Launched(const ebt_launch& launch) noexcept;                     // before it
+  void Copied(const ebt_copy& copy) noexcept;                           // before it
+  void Marked(int what, const char* name) noexcept;                     // enum ebt_mark
+  void Exported(CUdeviceptr ptr) noexcept;
+  void GraphLaunched(void* exec, CUstream stream = nullptr) noexcept;  // before the driver's call
+  void StreamDestroyed(CUstream stream) noexcept;                      // before the driver's call
+  // Before a context goes: its blocks end here. NULL: every context's do. Waits until the writer
+  // thread has left the driver.
+  void ContextGone(CUcontext context = nullptr) noexcept;
+
+  // Ends the recording: what waits is written, then the end of the profile. Returns within two
+  // seconds; a writer that takes longer is left behind. May be called twice.
+  void Close() noexcept;
+  // In the child after a fork: the recorder is off, and lets go of the parent's file.
+  void AfterFork() noexcept;
+
+  bool recording() const noexcept;
+  // Events handed over so far, whether written yet or not.
+  uint64_t events() const noexcept;
+
+ private:
+  explicit Recorder(std::shared_ptr<RecorderState> state);
+  template <typename Body>
+  void Take(Body&& body) noexcept;
+
+  std::shared_ptr<RecorderState> state_;  // the writer thread has it too and may outlive us
+  std::thread thread_;
+};
+
+}  // namespace ebt::record
+
+#endif  // EBBTIDE_SRC_RECORD_RECORDER_H_

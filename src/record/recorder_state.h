@@ -1,0 +1,62 @@
+// What the hooks' side of a recorder and its writer thread share.
+#ifndef EBBTIDE_SRC_RECORD_RECORDER_STATE_H_
+#define EBBTIDE_SRC_RECORD_RECORDER_STATE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "src/driver/driver_api.h"
+#include "src/profile/writer.h"
+#include "src/record/device_watch.h"
+#include "src/record/event_buffers.h"
+#include "src/record/function_table.h"
+#include "src/record/gpu_clock.h"
+#include "src/record/live_blocks.h"
+#include "src/record/number_table.h"
+#include "src/record/recorder.h"
+
+namespace ebt::record {
+
+struct RecorderState {
+  RecorderState(const DriverApi& real, RecorderOptions given, profile::ProfileWriter opened)
+      : driver(real), options(std::move(given)), file(std::move(opened)) {}
+
+  // Ends the recording from within; the first reason counts and is logged.
+  void TurnOff(const char* reason) noexcept;
+  void Wake() noexcept { wake.notify_one(); }
+
+  const DriverApi driver;
+  const RecorderOptions options;
+  profile::ProfileWriter file;  // the writer thread's, once it runs
+
+  std::atomic<bool> recording{true};
+  std::atomic<bool> closing{false};    // the writer shall finish
+  std::atomic<bool> abandoned{false};  // this is the child of a fork
+  std::atomic<const char*> stopped_because{nullptr};
+
+  LiveBlocks live;
+  FunctionTable functions{driver};
+  EventBuffers buffers;
+  GpuClock clock{driver, buffers};
+  DeviceWatch watch{driver};
+  NumberTable streams{1, 0xffff};
+  NumberTable graphs{0, 0xffffffff};
+  std::atomic<uint32_t> next_block{0};
+  std::atomic<uint64_t> context_generation{1};  // changes when a context goes
+  std::atomic<CUstream> last_launch_stream{nullptr};
+  std::atomic<bool> launched{false};
+
+  // The writer holds it while it is in the driver, ContextGone while it drops a context.
+  std::mutex driver_mutex;
+
+  std::mutex mutex;  // of what follows
+  std::condition_variable wake, done;
+  bool finished = false;
+};
+
+}  // namespace ebt::record
+
+#endif  // EBBTIDE_SRC_RECORD_RECORDER_STATE_H_

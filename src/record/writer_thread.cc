@@ -1,0 +1,194 @@
+#include "src/record/writer_thread.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "src/base/config.h"
+#include "src/base/log.h"
+#include "src/callsite/callsite.h"
+
+namespace ebt::record {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kRound = milliseconds(50);
+// How long the end waits for the GPU to reach the last marks.
+constexpr int kMarkRounds = 20;
+constexpr long kMarkRoundNs = 5000000;
+
+std::string CommandLine() {
+  std::string text(4096, '\0');
+  const int fd = ::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  const ssize_t got = fd < 0 ? 0 : ::read(fd, text.data(), text.size());
+  if (fd >= 0) ::close(fd);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  std::replace(text.begin(), text.end(), '\0', ' ');
+  return text;
+}
+
+std::string UtcNow() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+}  // namespace
+
+void StepWatch::Add(const EventRecord& event) {
+  if (wanted_ == 0 || enough_) return;
+  switch (event.kind) {
+    case RecordKind::kAlloc:
+      sizes_[event.block] = event.bytes;
+      live_bytes_ += event.bytes;
+      return;
+    case RecordKind::kFree:
+      if (const auto it = sizes_.find(event.block); it != sizes_.end()) {
+        live_bytes_ -= it->second;
+        sizes_.erase(it);
+      }
+      return;
+    case RecordKind::kLaunch:
+      return Launched(profile::LaunchSymbol(event.function, event.shape));
+    case RecordKind::kGraph:
+      // Beyond the numbers of functions.
+      return Launched(profile::LaunchSymbol(event.function | uint64_t{1} << 32, 0));
+    case RecordKind::kStep:
+      if (++marks_ > wanted_) enough_ = true;
+      return;
+    default:
+      return;
+  }
+}
+
+void StepWatch::Launched(uint64_t symbol) {
+  if (marks_ > 0) return;
+  detector_.Add(symbol, live_bytes_);
+  if (detector_.launches() < next_check_) return;
+  next_check_ += std::max<uint64_t>(1024, next_check_ / 4);
+  const auto found = detector_.Check();
+  if (found.has_value() && found->steps > wanted_) enough_ = true;
+}
+
+WriterThread::WriterThread(RecorderState& state)
+    : state_(state), steps_(state.options.stop_after_steps) {}
+
+void WriterThread::Run() noexcept {
+  if (state_.options.guard != nullptr) *state_.options.guard() = 1;
+  pthread_setname_np(pthread_self(), "ebbtide-record");
+  try {
+    Loop();
+  } catch (...) {
+    state_.TurnOff("no memory to write the profile");
+  }
+  state_.recording = false;
+  std::lock_guard lock(state_.mutex);
+  state_.finished = true;
+  state_.done.notify_all();
+}
+
+void WriterThread::Loop() {
+  const RelaxedCapture relaxed(state_.driver);
+  absl::Status status = state_.file.AddMetadata(FirstMetadata());
+  while (status.ok() && WaitForWork()) status = Round();
+  if (status.ok()) status = Finish();
+  if (status.ok()) return;
+  const bool was_recording = state_.recording.exchange(false);
+  Log(LogLevel::kWarning, "{}{}", was_recording ? "recording stopped: " : "",
+      std::string(status.message()));
+}
+
+bool WriterThread::WaitForWork() {
+  if (complete_) return false;
+  std::unique_lock lock(state_.mutex);
+  if (!state_.closing) {
+    state_.wake.wait_until(lock, std::chrono::system_clock::now() + kRound);
+  }
+  return !state_.closing;
+}
+
+std::map<std::string, std::string> WriterThread::FirstMetadata() const {
+  std::map<std::string, std::string> metadata = state_.options.metadata;
+  // emplace keeps what the options say.
+  metadata.emplace("program", ProgramIdentity());
+  metadata.emplace("argv", CommandLine());
+  metadata.emplace("pid", std::to_string(getpid()));
+  metadata.emplace("rank", FillPath("{rank}"));
+  metadata.emplace("ebbtide", EBBTIDE_VERSION);
+  metadata.emplace("time", UtcNow());
+  int version = 0;
+  if (state_.driver.fn_cuDriverGetVersion != nullptr &&
+      state_.driver.fn_cuDriverGetVersion(&version) == CUDA_SUCCESS) {
+    metadata.emplace("driver_version", std::to_string(version));
+  }
+  return metadata;
+}
+
+void WriterThread::AskDriver(std::map<std::string, std::string>& metadata,
+                             std::vector<EventRecord>& marks) {
+  std::lock_guard lock(state_.driver_mutex);
+  state_.watch.Sample();
+  state_.watch.Metadata(metadata);
+  state_.clock.Poll(marks);
+  // A context that stays current here would outlive its owner's destroying it.
+  if (state_.driver.fn_cuCtxSetCurrent != nullptr) state_.driver.fn_cuCtxSetCurrent(nullptr);
+  for (const auto& [key, value] : state_.options.metadata) {
+    if (const auto it = metadata.find(key); it != metadata.end()) it->second = value;
+  }
+}
+
+absl::Status WriterThread::WriteTables() {
+  std::vector<std::string> names;
+  state_.functions.NamesSince(functions_written_, names);
+  if (absl::Status status = state_.file.AddFunctions(names); !status.ok()) return status;
+  std::vector<callsite::Site> sites;
+  for (const uint64_t id : callsite::InternedSince(sites_written_)) {
+    sites.push_back(callsite::Lookup(id));
+  }
+  return state_.file.AddSites(sites);
+}
+
+absl::Status WriterThread::Round() {
+  state_.buffers.Drain(events_);
+  // After the drain: what an event names has been entered before the event was handed over.
+  if (absl::Status status = WriteTables(); !status.ok()) return status;
+  std::map<std::string, std::string> metadata;
+  marks_.clear();
+  AskDriver(metadata, marks_);
+  if (absl::Status status = state_.file.AddMetadata(metadata); !status.ok()) return status;
+  if (absl::Status status = state_.file.AppendEvents(marks_); !status.ok()) return status;
+  if (absl::Status status = state_.file.AppendEvents(events_); !status.ok()) return status;
+  if (absl::Status status = state_.file.Flush(); !status.ok()) return status;
+  for (const EventRecord& event : events_) steps_.Add(event);
+  complete_ = steps_.Enough();
+  return absl::OkStatus();
+}
+
+absl::Status WriterThread::Finish() {
+  state_.recording = false;
+  if (absl::Status status = Round(); !status.ok()) return status;
+  for (int i = 0; i < kMarkRounds && state_.clock.waiting() > 0; ++i) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = kMarkRoundNs};
+    nanosleep(&pause, nullptr);
+    if (absl::Status status = Round(); !status.ok()) return status;
+  }
+  if (const char* reason = state_.stopped_because) {
+    if (absl::Status s = state_.file.AddMetadata({{"stopped", reason}}); !s.ok()) return s;
+  }
+  if (absl::Status status = state_.file.Close(); !status.ok()) return status;
+  Log(LogLevel::kInfo, "{}{} events are in {}",
+      complete_ ? fmt::format("{} steps recorded: ", state_.options.stop_after_steps) : "",
+      state_.file.events(), state_.file.path());
+  return absl::OkStatus();
+}
+
+}  // namespace ebt::record
