@@ -1,0 +1,187 @@
+// What a person or a disk can get wrong, through the command: one line says what, CMD runs all
+// the same, and --strict makes it a failure.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "src/base/units.h"
+#include "src/plan/plan_file.h"
+#include "src/profile/writer.h"
+#include "tests/preload/run_process.h"
+
+namespace ebt::test {
+namespace {
+
+// A plan without a single block: valid, and of `program`.
+plan::Plan EmptyPlan(const std::string& program = "") {
+  plan::Plan plan;
+  plan.program = program;
+  plan.ebbtide = "0.1.0";
+  plan.source = "job.ebp";
+  plan.warm_bytes = 2 * kMiB;
+  plan.planned_peak_bytes = 2 * kMiB;
+  plan.step_launches = 1;
+  return plan;
+}
+
+// Three steps of four launches on two blocks of 64 MiB, each step with its own third.
+profile::Profile SmallProfile() {
+  profile::Profile profile;
+  profile.metadata = {{"program", "trainer"}, {"gpu", "none"}, {"total_bytes", "1073741824"}};
+  for (uint32_t i = 0; i < 4; ++i) profile.functions.push_back({i, "kernel" + std::to_string(i)});
+  const auto add = [&profile](profile::Event event) { profile.events.push_back(event); };
+  const auto allocate = [&](uint64_t site, uint64_t bytes) {
+    const auto id = static_cast<uint32_t>(profile.blocks.size());
+    profile.blocks.push_back({.id = id,
+                              .site = site,
+                              .bytes = bytes,
+                              .address = 0x7000000000 + id * 256 * kMiB,
+                              .alloc_at = profile.events.size()});
+    add({.kind = profile::EventKind::kAlloc, .block = id, .bytes = bytes});
+    return id;
+  };
+  for (uint64_t site = 1; site <= 3; ++site) profile.sites.push_back({.id = site, .frames = {}});
+  const uint32_t weights = allocate(1, 64 * kMiB), state = allocate(2, 64 * kMiB);
+  for (int step = 0; step < 3; ++step) {
+    add({.kind = profile::EventKind::kStep});
+    const uint32_t activation = allocate(3, 32 * kMiB);
+    for (uint32_t f = 0; f < 4; ++f) {
+      add({.kind = profile::EventKind::kLaunch,
+           .function = f,
+           .shape = f + 1,
+           .touched = {weights, f == 3 ? state : activation}});
+    }
+    profile.blocks[activation].free_at = profile.events.size();
+    add({.kind = profile::EventKind::kFree, .block = activation});
+  }
+  return profile;
+}
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override { folder_ = FreshFolder(); }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string PutPlan(const plan::Plan& plan) {
+    const absl::Status status = plan::WritePlan(plan, Path("plan.json"));
+    EXPECT_TRUE(status.ok()) << status;
+    return Path("plan.json");
+  }
+
+  std::string Put(const std::string& name, const std::string& text) {
+    std::ofstream(Path(name), std::ios::binary) << text;
+    return Path(name);
+  }
+
+  std::string Get(const std::string& name) {
+    std::stringstream text;
+    text << std::ifstream(Path(name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  Outcome Ebbtide(std::vector<std::string> words, const Variables& variables = {}) {
+    words.insert(words.begin(), Product("ebbtide"));
+    return RunProcess(words, variables, folder_);
+  }
+
+  // `run` with this plan says one line that holds `reason`, and CMD runs; --strict: it does not.
+  void ExpectNativeRun(const std::string& plan, const std::string& reason,
+                       const std::vector<std::string>& options = {}) {
+    for (bool strict : {false, true}) {
+      std::vector<std::string> words = {"run", "--plan", plan};
+      words.insert(words.end(), options.begin(), options.end());
+      if (strict) words.push_back("--strict");
+      words.insert(words.end(), {"--", "echo", "works"});
+      const Outcome outcome = Ebbtide(words);
+      EXPECT_EQ(outcome.code, strict ? 125 : 0);
+      EXPECT_EQ(outcome.out, strict ? "" : "works\n");
+      EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
+      EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    }
+  }
+
+  std::string folder_;
+};
+
+TEST_F(BadInput, ValidPlanRunsCmdSilently) {
+  const std::string plan = PutPlan(EmptyPlan());
+  const Outcome outcome = Ebbtide({"run", "--strict", "--plan", plan, "--", "echo", "works"});
+  EXPECT_EQ(outcome, (Outcome{0, "works\n", ""}));
+}
+
+TEST_F(BadInput, MissingPlanIsNamed) { ExpectNativeRun(Path("gone.json"), Path("gone.json")); }
+
+TEST_F(BadInput, CutPlanIsRefusedWithFileAndReason) {
+  PutPlan(EmptyPlan());
+  const std::string whole = Get("plan.json");
+  ExpectNativeRun(Put("cut.json", whole.substr(0, whole.size() / 2)), Path("cut.json"));
+}
+
+TEST_F(BadInput, DamagedPlanIsRefusedWithFileAndReason) {
+  PutPlan(EmptyPlan());
+  std::string text = Get("plan.json");
+  text[text.size() / 3] = '\x01';
+  ExpectNativeRun(Put("bad.json", text), Path("bad.json"));
+}
+
+TEST_F(BadInput, PlanThatIsAnotherKindOfFileIsRefused) {
+  ExpectNativeRun(Put("list.json", "[1, 2, 3]"), Path("list.json"));
+  ExpectNativeRun(Put("empty.json", ""), Path("empty.json"));
+  ExpectNativeRun("/bin/true", "/bin/true");
+}
+
+TEST_F(BadInput, PlanOfAnotherProgramIsRefused) {
+  ExpectNativeRun(PutPlan(EmptyPlan("trainer[00000000]")), "is the plan of trainer[00000000]");
+}
+
+TEST_F(BadInput, PlanForALargerBudgetIsRefused) {
+  plan::Plan plan = EmptyPlan();
+  plan.overhead_bytes = 4 * kMiB;
+  ExpectNativeRun(PutPlan(plan), "needs 6.00 MiB", {"--budget", "5MiB"});
+}
+
+TEST_F(BadInput, UnknownVariableMakesAStrictRunFail) {
+  const std::string plan = PutPlan(EmptyPlan());
+  const Variables typo = {{"EBBTIDE_COLDD", "off"}};
+  const Outcome strict = Ebbtide({"run", "--strict", "--plan", plan, "--", "echo", "x"}, typo);
+  EXPECT_EQ(strict.code, 125);
+  EXPECT_EQ(strict.out, "");
+  const Outcome lenient = Ebbtide({"run", "--plan", plan, "--", "echo", "works"}, typo);
+  EXPECT_EQ(lenient.code, 0);
+  EXPECT_EQ(lenient.out, "works\n");
+  EXPECT_NE(lenient.err.find("EBBTIDE_COLD?"), std::string::npos) << lenient.err;
+}
+
+TEST_F(BadInput, PlanMadeOfAnIntactProfileIsWritten) {
+  ASSERT_TRUE(profile::WriteProfile(SmallProfile(), Path("job.ebp")).ok());
+  const Outcome outcome = Ebbtide({"plan", "job.ebp", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome;
+  EXPECT_EQ(outcome.out.front(), '{');
+  EXPECT_TRUE(std::filesystem::exists(Path("job.plan.json")));
+}
+
+TEST_F(BadInput, ImpossibleBudgetIs125AndSaysByHowMuch) {
+  ASSERT_TRUE(profile::WriteProfile(SmallProfile(), Path("job.ebp")).ok());
+  const Outcome outcome = Ebbtide({"plan", "job.ebp", "--budget", "4KiB"});
+  EXPECT_EQ(outcome.code, 125) << outcome;
+  EXPECT_NE(outcome.err.find("4.00 KiB"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(Path("job.plan.json")));
+}
+
+TEST_F(BadInput, DamagedProfileIs125WithFileAndReason) {
+  ASSERT_TRUE(profile::WriteProfile(SmallProfile(), Path("job.ebp")).ok());
+  std::string bytes = Get("job.ebp");
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x5a);
+  Put("bad.ebp", bytes);
+  const Outcome outcome = Ebbtide({"plan", "bad.ebp"});
+  EXPECT_EQ(outcome.code, 125) << outcome;
+  EXPECT_NE(outcome.err.find("bad.ebp"), std::string::npos) << outcome.err;
+  EXPECT_EQ(Ebbtide({"plan", "/bin/true"}).code, 125);
+  EXPECT_EQ(Ebbtide({"plan", "gone.ebp"}).code, 125);
+}
+
+}  // namespace
+}  // namespace ebt::test

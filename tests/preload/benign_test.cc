@@ -1,0 +1,96 @@
+// Programs that never touch CUDA, with the library in front of them: nothing changes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/preload/run_process.h"
+
+namespace ebt::test {
+namespace {
+
+Variables Preloaded(const std::string& mode) {
+  return {{"LD_PRELOAD", Product("libebbtide.so")},
+          {"EBBTIDE_MODE", mode},
+          // Would be complained about if anybody looked at it.
+          {"EBBTIDE_PLAN", "/nowhere/plan.json"}};
+}
+
+class BenignProgram : public testing::TestWithParam<const char*> {
+ protected:
+  // Runs it with and without us and compares everything that can be seen from outside.
+  void ExpectUnchanged(const std::vector<std::string>& argv) {
+    const std::string folder = FreshFolder();
+    const Outcome native = RunProcess(argv, {}, folder);
+    ASSERT_NE(native.code, 99) << argv[0] << " could not be started";
+    EXPECT_EQ(RunProcess(argv, Preloaded(GetParam()), folder), native);
+    EXPECT_TRUE(std::filesystem::is_empty(folder)) << "a file was left behind";
+  }
+};
+
+TEST_P(BenignProgram, TrueSaysNothing) { ExpectUnchanged({"/bin/true"}); }
+
+TEST_P(BenignProgram, ShellKeepsOutputAndExitCode) {
+  ExpectUnchanged({"bash", "-c", "echo out; echo err >&2; (exit 4); echo $?; exit 3"});
+}
+
+TEST_P(BenignProgram, ShellKilledByASignalStaysKilled) {
+  ExpectUnchanged({"bash", "-c", "kill -TERM $$"});
+}
+
+TEST_P(BenignProgram, PipelineOfManyProcessesIsUnchanged) {
+  ExpectUnchanged({"bash", "-c", "for i in 1 2 3 4 5; do echo $i | tr 1-5 a-e | cat; done"});
+}
+
+TEST_P(BenignProgram, GitIsUnchanged) {
+  if (RunProcess({"git", "--version"}).code != 0) GTEST_SKIP() << "no git here";
+  ExpectUnchanged({"git", "--version"});
+  // Outside of a repository: an error message and its exit code.
+  ExpectUnchanged({"git", "status"});
+}
+
+TEST_P(BenignProgram, PythonIsUnchanged) {
+  if (RunProcess({"python3", "--version"}).code != 0) GTEST_SKIP() << "no python3 here";
+  ExpectUnchanged({"python3", "-c", "import sys; print(sys.version); sys.exit(5)"});
+  ExpectUnchanged({"python3", "-c", "1/0"});
+}
+
+TEST_P(BenignProgram, PythonThatLooksUpSymbolsIsUnchanged) {
+  if (RunProcess({"python3", "--version"}).code != 0) GTEST_SKIP() << "no python3 here";
+  ExpectUnchanged({"python3", "-c",
+                   "import ctypes, subprocess, threading\n"
+                   "libc = ctypes.CDLL(None)\n"
+                   "print(libc.abs(-7), hasattr(libc, 'no_such_symbol'))\n"
+                   "t = threading.Thread(target=lambda: print(libc.labs(-8)))\n"
+                   "t.start(); t.join()\n"
+                   "print(subprocess.run(['true']).returncode)\n"});
+}
+
+TEST_P(BenignProgram, MissingDriverIsReportedAsEver) {
+  if (RunProcess({"python3", "--version"}).code != 0) GTEST_SKIP() << "no python3 here";
+  ExpectUnchanged({"python3", "-c",
+                   "import ctypes\n"
+                   "try: ctypes.CDLL('libcuda-of-another-world.so.1')\n"
+                   "except OSError as error: print(error)\n"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Mode, BenignProgram, testing::Values("off", "record", "replay"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// The promise is 2 ms; interleaved runs, so that a busy machine slows both sides alike.
+TEST(StartUp, AddsLessThanTwoMillisecondsInTheMedian) {
+  constexpr size_t kRuns = 51;
+  std::vector<double> native, preloaded;
+  for (size_t i = 0; i < kRuns; ++i) {
+    native.push_back(TimeProcess({"/bin/true"}, {}));
+    preloaded.push_back(TimeProcess({"/bin/true"}, Preloaded("record")));
+  }
+  for (auto* times : {&native, &preloaded}) std::sort(times->begin(), times->end());
+  ASSERT_GT(native.front(), 0);
+  RecordProperty("native_us", static_cast<int>(native[kRuns / 2] * 1000));
+  RecordProperty("preloaded_us", static_cast<int>(preloaded[kRuns / 2] * 1000));
+  EXPECT_LT(preloaded[kRuns / 2] - native[kRuns / 2], 2.0);
+}
+
+}  // namespace
+}  // namespace ebt::test
