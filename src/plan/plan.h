@@ -32,7 +32,7 @@ struct Slot {
   uint16_t stream = 0;   // recorded stream number
   uint32_t launch = 0;   // launches of the sequence that came before this allocation
   Tier tier = Tier::kWarm;
-  uint64_t offset = 0;   // in the layout; meaningless for kNative
+  uint64_t offset = 0;      // in the layout; meaningless for kNative
   bool persistent = false;  // lives across steps
   BlockClass block_class = BlockClass::kOther;
   ColdUse use = ColdUse::kInPlace;
@@ -51,9 +51,9 @@ struct Plan {
   int schema = kSchemaVersion;
   std::string program;  // ProgramIdentity of the recorded process
   std::string gpu;
-  std::string ebbtide;  // version that made the plan
-  std::string source;   // the profile it was made from
-  uint64_t budget = 0;  // bytes of device memory, everything included; 0: none was given
+  std::string ebbtide;          // version that made the plan
+  std::string source;           // the profile it was made from
+  uint64_t budget = 0;          // bytes of device memory, everything included; 0: none was given
   uint64_t overhead_bytes = 0;  // context, kernels, and what else of the process is not planned
   uint64_t warm_bytes = 0;      // multiple of 2 MiB
   uint64_t cold_bytes = 0;      // multiple of 2 MiB
@@ -63,8 +63,8 @@ struct Plan {
   std::vector<Site> sites;
   // Figures of the planner, for people; replay does not read them.
   double native_step_ms = 0, predicted_step_ms = 0;
-  uint64_t max_live_bytes = 0;     // most bytes live at once, all tiers, 512-byte rounding included
-  uint64_t planned_peak_bytes = 0; // device bytes: warm_bytes + prefetch windows
+  uint64_t max_live_bytes = 0;  // most bytes live at once, all tiers, 512-byte rounding included
+  uint64_t planned_peak_bytes = 0;  // device bytes: warm_bytes + prefetch windows
 };
 
 }  // namespace ebt::plan

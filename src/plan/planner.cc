@@ -1,1 +1,206 @@
-// (to be written)
+#include "src/plan/planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "src/plan/layout.h"
+#include "src/plan/tiering.h"
+#include "src/plan/timeline.h"
+
+namespace ebt::plan {
+namespace {
+
+constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
+
+// A decimal number of the metadata; 0 where there is none.
+uint64_t Number(const profile::Profile& profile, const std::string& key) {
+  uint64_t value = 0;
+  auto found = profile.metadata.find(key);
+  if (found == profile.metadata.end() || !absl::SimpleAtoi(found->second, &value)) return 0;
+  return value;
+}
+
+std::string Text(const profile::Profile& profile, const std::string& key) {
+  auto found = profile.metadata.find(key);
+  return found == profile.metadata.end() ? "" : found->second;
+}
+
+Slot SlotOf(const profile::Profile& profile, const Lived& life) {
+  const auto& block = profile.blocks[life.block];
+  Slot slot;
+  slot.site = block.site;
+  slot.fingerprint = block.fingerprint;
+  slot.ordinal = life.ordinal;
+  slot.bytes = block.bytes;
+  slot.stream = block.stream;
+  slot.launch = life.launch;
+  slot.persistent = life.span == Span::kPersistent;
+  return slot;
+}
+
+void AddSlots(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
+              const Tiering& tiering, Plan& plan) {
+  std::vector<const ColdBlock*> cold(timeline.lives.size(), nullptr);
+  for (size_t i = 0; i < tiering.cold.size(); ++i) cold[tiering.cold_lives[i]] = &tiering.cold[i];
+  for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
+    const Lived& life = timeline.lives[i];
+    Slot slot = SlotOf(profile, life);
+    slot.tier = tiering.tiers[i];
+    slot.offset = tiering.layout.offsets[i];
+    slot.block_class = behaviour.traits[i].block_class;
+    if (cold[i] != nullptr) {
+      slot.use = cold[i]->use;
+      slot.fetch_launch = cold[i]->fetch_launch;
+      slot.evict_launch = cold[i]->evict_launch;
+    }
+    (life.in_step ? plan.step : plan.prologue).push_back(slot);
+  }
+}
+
+void AddSites(const profile::Profile& profile, Plan& plan) {
+  absl::flat_hash_set<uint64_t> used;
+  for (const auto* slots : {&plan.prologue, &plan.step}) {
+    for (const Slot& slot : *slots) used.insert(slot.site);
+  }
+  for (const callsite::Site& site : profile.sites) {
+    if (used.contains(site.id)) plan.sites.push_back({site.id, SiteLabel(site)});
+  }
+}
+
+void SumTiers(const profile::Profile& profile, const Timeline& timeline, const Tiering& tiering,
+              PlanSummary& summary) {
+  for (Tier tier : kTiers) {
+    auto& sum = summary.tiers[size_t(tier)];
+    sum.bytes = LiveBytes(profile, timeline, tiering.tiers, {tier});
+    for (size_t i = 0; i < timeline.lives.size(); ++i) {
+      const Lived& life = timeline.lives[i];
+      const bool steady = life.in_step || life.span == Span::kPersistent;
+      sum.blocks += steady && tiering.tiers[i] == tier;
+    }
+  }
+}
+
+uint64_t NativePeak(const profile::Profile& profile, uint64_t max_live) {
+  const uint64_t peak = Number(profile, "device_used_peak_bytes");
+  const uint64_t base = Number(profile, "device_used_base_bytes");
+  return peak > base ? peak - base : max_live;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanOptions& options) {
+  const auto began = std::chrono::steady_clock::now();
+  auto timeline = BuildTimeline(profile);
+  if (!timeline.ok()) return timeline.status();
+  const Behaviour behaviour = Judge(profile, *timeline, options.weights);
+  const StepClock clock = ReadClock(profile, *timeline);
+
+  const std::vector<Tier> one_tier(timeline->lives.size(), Tier::kWarm);
+  const uint64_t max_live = LiveBytes(profile, *timeline, one_tier, {Tier::kWarm});
+  const uint64_t used = Number(profile, "device_used_peak_bytes");
+  TieringOptions tiering_options{.budget = options.budget,
+                                 .overhead_bytes = used > max_live ? used - max_live : 0,
+                                 .hot_share = options.hot_share,
+                                 .device = options.device};
+  const Tiering tiering = ChooseTiers(profile, *timeline, behaviour, clock, tiering_options);
+
+  PlanResult result;
+  Plan& plan = result.plan;
+  plan.program = Text(profile, "program");
+  plan.gpu = Text(profile, "gpu");
+  plan.ebbtide = EBBTIDE_VERSION;
+  plan.source = options.source;
+  plan.budget = options.budget;
+  plan.overhead_bytes = tiering_options.overhead_bytes;
+  plan.warm_bytes = tiering.layout.warm_bytes;
+  plan.cold_bytes = tiering.layout.cold_bytes;
+  plan.step_launches = timeline->step_launches;
+  AddSlots(profile, *timeline, behaviour, tiering, plan);
+  AddSites(profile, plan);
+  plan.native_step_ms = clock.step_ms;
+  plan.predicted_step_ms = PredictStepMs(options.device, clock, tiering.cold, tiering.transfers);
+  plan.max_live_bytes = max_live;
+  plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
+
+  PlanSummary& summary = result.summary;
+  summary.events = profile.events.size();
+  summary.sites = profile.sites.size();
+  summary.steps = timeline->steps.steps;
+  summary.native_peak_bytes = NativePeak(profile, max_live);
+  summary.max_live_bytes = max_live;
+  summary.planned_peak_bytes = plan.planned_peak_bytes;
+  const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  if (device_live > 0) {
+    summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
+  }
+  summary.native_step_ms = plan.native_step_ms;
+  summary.predicted_step_ms = plan.predicted_step_ms;
+  const uint64_t everything = max_live + plan.overhead_bytes;
+  const bool forced = options.budget > 0 && everything > options.budget;
+  summary.bound_step_ms =
+      BoundStepMs(options.device, clock.step_ms, forced ? everything - options.budget : 0);
+  summary.feasible = tiering.feasible;
+  summary.infeasible_reason = tiering.infeasible_reason;
+  SumTiers(profile, *timeline, tiering, summary);
+  summary.plan_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return result;
+}
+
+std::string SummaryJson(const PlanSummary& summary) {
+  nlohmann::ordered_json out = {
+      {"events", summary.events},
+      {"sites", summary.sites},
+      {"steps", summary.steps},
+      {"native_peak_bytes", summary.native_peak_bytes},
+      {"max_live_bytes", summary.max_live_bytes},
+      {"planned_peak_bytes", summary.planned_peak_bytes},
+      {"fragmentation", summary.fragmentation},
+      {"native_step_ms", summary.native_step_ms},
+      {"predicted_step_ms", summary.predicted_step_ms},
+      {"bound_step_ms", summary.bound_step_ms},
+      {"feasible", summary.feasible},
+      {"infeasible_reason", summary.infeasible_reason},
+      {"plan_seconds", summary.plan_seconds},
+  };
+  for (Tier tier : kTiers) {
+    const auto& sum = summary.tiers[size_t(tier)];
+    out["tiers"][TierName(tier)] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}};
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+const char* TierName(Tier tier) {
+  switch (tier) {
+    case Tier::kHot:
+      return "hot";
+    case Tier::kWarm:
+      return "warm";
+    case Tier::kCold:
+      return "cold";
+    case Tier::kNative:
+      return "native";
+  }
+  return "?";
+}
+
+const char* ClassName(BlockClass block_class) {
+  switch (block_class) {
+    case BlockClass::kOther:
+      return "other";
+    case BlockClass::kOptimizerState:
+      return "optimizer state";
+    case BlockClass::kParameter:
+      return "parameter";
+    case BlockClass::kGradient:
+      return "gradient";
+    case BlockClass::kActivation:
+      return "activation";
+  }
+  return "?";
+}
+
+}  // namespace ebt::plan

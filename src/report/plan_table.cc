@@ -1,1 +1,175 @@
-// (to be written)
+#include "src/report/plan_table.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "fmt/format.h"
+#include "src/base/units.h"
+
+namespace ebt::report {
+namespace {
+
+using plan::BlockClass;
+using plan::ColdUse;
+using plan::Plan;
+using plan::PlanSummary;
+using plan::Slot;
+using plan::Tier;
+
+constexpr size_t kLabelWidth = 52;
+using Text = fmt::memory_buffer;
+
+template <typename... Args>
+void Print(Text& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+// `text` with its middle left out where it is longer than `width`: both ends of a label tell.
+std::string Shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  const size_t tail = width * 2 / 3 - 2;
+  return text.substr(0, width - tail - 2) + ".." + text.substr(text.size() - tail);
+}
+
+// The slots that a steady step knows: persistent blocks, and those it makes itself.
+std::vector<const Slot*> SteadySlots(const Plan& plan) {
+  std::vector<const Slot*> slots;
+  for (const Slot& slot : plan.prologue) {
+    if (slot.persistent) slots.push_back(&slot);
+  }
+  for (const Slot& slot : plan.step) slots.push_back(&slot);
+  return slots;
+}
+
+struct Sum {
+  uint64_t bytes = 0;
+  uint64_t blocks = 0;
+};
+
+void PrintPeak(const plan::PlanResult& result, Text& out) {
+  const Plan& plan = result.plan;
+  const PlanSummary& summary = result.summary;
+  const double saved =
+      summary.native_peak_bytes > 0
+          ? 100 * (1 - double(summary.planned_peak_bytes) / double(summary.native_peak_bytes))
+          : 0;
+  Print(out, "Peak       native {}, planned {} ({:+.1f} %), max live {}\n",
+        FormatSize(summary.native_peak_bytes), FormatSize(summary.planned_peak_bytes), -saved,
+        FormatSize(summary.max_live_bytes));
+  Print(out, "Packing    {:.3f} of what is live on the device; on the host {}\n",
+        summary.fragmentation, FormatSize(plan.cold_bytes));
+  if (plan.budget > 0) {
+    Print(out, "Budget     {}, of it {} for what is not planned: {}\n", FormatSize(plan.budget),
+          FormatSize(plan.overhead_bytes), summary.feasible ? "met" : "NOT MET");
+  }
+  if (!summary.feasible) Print(out, "           {}\n", summary.infeasible_reason);
+}
+
+void PrintTime(const PlanSummary& summary, Text& out) {
+  if (summary.native_step_ms <= 0) {
+    Print(out, "Step       no GPU time was recorded; cold blocks add {:.2f} ms\n",
+          summary.predicted_step_ms);
+    return;
+  }
+  Print(out, "Step       native {:.2f} ms, predicted {:.2f} ms ({:+.1f} %), bound {:.2f} ms\n",
+        summary.native_step_ms, summary.predicted_step_ms,
+        100 * (summary.predicted_step_ms / summary.native_step_ms - 1), summary.bound_step_ms);
+}
+
+void PrintTiers(const plan::PlanResult& result, Text& out) {
+  Print(out, "\n{:<18}{:>12}{:>10}\n", "Tier", "most live", "blocks");
+  for (Tier tier : {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative}) {
+    const auto& sum = result.summary.tiers[size_t(tier)];
+    if (sum.blocks == 0) continue;
+    Print(out, "{:<18}{:>12}{:>10}\n", plan::TierName(tier), FormatSize(sum.bytes), sum.blocks);
+  }
+}
+
+void PrintClasses(const std::vector<const Slot*>& slots, Text& out) {
+  std::array<Sum, 5> sums{};
+  for (const Slot* slot : slots) {
+    Sum& sum = sums[size_t(slot->block_class)];
+    sum.bytes += slot->bytes;
+    ++sum.blocks;
+  }
+  Print(out, "\n{:<18}{:>12}{:>10}\n", "Class", "allocated", "blocks");
+  for (BlockClass c : {BlockClass::kParameter, BlockClass::kOptimizerState, BlockClass::kGradient,
+                       BlockClass::kActivation, BlockClass::kOther}) {
+    const Sum& sum = sums[size_t(c)];
+    if (sum.blocks == 0) continue;
+    Print(out, "{:<18}{:>12}{:>10}\n", plan::ClassName(c), FormatSize(sum.bytes), sum.blocks);
+  }
+}
+
+void PrintCold(const std::vector<const Slot*>& slots, Text& out) {
+  Sum in_place, fetched;
+  for (const Slot* slot : slots) {
+    if (slot->tier != Tier::kCold) continue;
+    Sum& sum = slot->use == ColdUse::kPrefetch ? fetched : in_place;
+    sum.bytes += slot->bytes;
+    ++sum.blocks;
+  }
+  if (in_place.blocks + fetched.blocks == 0) return;
+  Print(out, "\nCold blocks: {} of {} are used in place, {} of {} are fetched for their window\n",
+        FormatSize(in_place.bytes), in_place.blocks, FormatSize(fetched.bytes), fetched.blocks);
+}
+
+void PrintSites(const Plan& plan, const std::vector<const Slot*>& slots, size_t top, Text& out) {
+  absl::flat_hash_map<uint64_t, std::string> labels;
+  for (const plan::Site& site : plan.sites) labels[site.id] = site.label;
+  struct Row {
+    uint64_t site;
+    Tier tier;
+    BlockClass block_class;
+    Sum sum;
+  };
+  std::map<std::tuple<uint64_t, Tier, BlockClass>, Sum> by_site;
+  for (const Slot* slot : slots) {
+    Sum& sum = by_site[{slot->site, slot->tier, slot->block_class}];
+    sum.bytes += slot->bytes;
+    ++sum.blocks;
+  }
+  std::vector<Row> rows;
+  for (const auto& [key, sum] : by_site) {
+    rows.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), sum});
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.sum.bytes > b.sum.bytes; });
+  Print(out, "\n{:<{}}{:>11}{:>8}  {:<8}{}\n", "Site", kLabelWidth, "bytes", "blocks", "tier",
+        "class");
+  for (size_t i = 0; i < rows.size() && i < top; ++i) {
+    const Row& row = rows[i];
+    auto label = labels.find(row.site);
+    const std::string name =
+        label == labels.end() ? fmt::format("site {:#x}", row.site) : label->second;
+    Print(out, "{:<{}}{:>11}{:>8}  {:<8}{}\n", Shortened(name, kLabelWidth - 1), kLabelWidth,
+          FormatSize(row.sum.bytes), row.sum.blocks, plan::TierName(row.tier),
+          plan::ClassName(row.block_class));
+  }
+  if (rows.size() > top) Print(out, "... and {} more\n", rows.size() - top);
+}
+
+}  // namespace
+
+std::string PlanTable(const plan::PlanResult& result, size_t top_sites) {
+  const PlanSummary& summary = result.summary;
+  const std::vector<const Slot*> slots = SteadySlots(result.plan);
+  Text out;
+  Print(out, "Recording  {} events, {} sites, {} whole steps of {} launches\n", summary.events,
+        summary.sites, summary.steps, result.plan.step_launches);
+  PrintPeak(result, out);
+  PrintTime(summary, out);
+  PrintTiers(result, out);
+  PrintClasses(slots, out);
+  PrintCold(slots, out);
+  PrintSites(result.plan, slots, top_sites, out);
+  Print(out, "\nPlanned in {:.2f} s\n", summary.plan_seconds);
+  return fmt::to_string(out);
+}
+
+}  // namespace ebt::report

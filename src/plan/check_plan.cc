@@ -1,0 +1,158 @@
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "fmt/format.h"
+#include "src/base/units.h"
+#include "src/plan/validator.h"
+
+namespace ebt::plan {
+namespace {
+
+constexpr uint64_t kRegionUnit = 2 * kMiB;
+// No machine has a region of this many bytes; sums of a few such numbers cannot overflow.
+constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
+constexpr size_t kSaneSlots = size_t{1} << 24;
+
+absl::Status Broken(const char* rule, std::string what) {
+  return absl::InvalidArgumentError(fmt::format("plan breaks the rule \"{}\": {}", rule, what));
+}
+
+absl::Status CheckRegions(const Plan& plan) {
+  const std::pair<const char*, uint64_t> regions[] = {{"warm_bytes", plan.warm_bytes},
+                                                      {"cold_bytes", plan.cold_bytes}};
+  for (const auto& [name, bytes] : regions) {
+    if (bytes % kRegionUnit != 0) {
+      return Broken("region", fmt::format("{} = {} is not a multiple of 2 MiB", name, bytes));
+    }
+    if (bytes > kSaneBytes) {
+      return Broken("region", fmt::format("{} = {} is more than any device has", name, bytes));
+    }
+  }
+  for (double ms : {plan.native_step_ms, plan.predicted_step_ms}) {
+    if (!std::isfinite(ms) || ms < 0) return Broken("region", "a step time is not a duration");
+  }
+  return absl::OkStatus();
+}
+
+class SequenceCheck {
+ public:
+  SequenceCheck(const Plan& plan, const std::vector<Slot>& slots, const char* name)
+      : plan_(plan), slots_(slots), name_(name), in_step_(&slots == &plan.step) {}
+
+  absl::Status Run() const {
+    if (slots_.size() > kSaneSlots) {
+      return Broken("size", fmt::format("{} has {} slots", name_, slots_.size()));
+    }
+    absl::flat_hash_set<std::pair<uint64_t, uint32_t>> seen;
+    seen.reserve(slots_.size());
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (auto status = CheckPlace(i); !status.ok()) return status;
+      if (auto status = CheckTimes(i); !status.ok()) return status;
+      if (!seen.insert({slots_[i].site, slots_[i].ordinal}).second) {
+        return Broken("duplicate",
+                      fmt::format("{} has the site and ordinal of an earlier slot", Name(i)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string Name(size_t i) const {
+    return fmt::format("{}[{}] (site {:#x}, ordinal {}, {} bytes at {})", name_, i, slots_[i].site,
+                       slots_[i].ordinal, slots_[i].bytes, slots_[i].offset);
+  }
+
+  absl::Status CheckPlace(size_t i) const {
+    const Slot& slot = slots_[i];
+    if (slot.bytes > kSaneBytes) {
+      return Broken("size", fmt::format("{} is larger than any device", Name(i)));
+    }
+    if (slot.tier == Tier::kNative) return absl::OkStatus();
+    if (slot.bytes == 0) return Broken("size", fmt::format("{} has a place but no bytes", Name(i)));
+    if (slot.offset % kBlockAlignment != 0) {
+      return Broken("alignment", fmt::format("{} does not begin at a multiple of {} bytes", Name(i),
+                                             kBlockAlignment));
+    }
+    const bool cold = slot.tier == Tier::kCold;
+    const uint64_t begin = cold ? plan_.warm_bytes : 0;
+    const uint64_t end = begin + (cold ? plan_.cold_bytes : plan_.warm_bytes);
+    if (slot.offset < begin || slot.offset > end || slot.bytes > end - slot.offset) {
+      return Broken("bounds", fmt::format("{} is not within the {} region [{}, {})", Name(i),
+                                          cold ? "cold" : "warm", begin, end));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTimes(size_t i) const {
+    const Slot& slot = slots_[i];
+    if (i > 0 && slot.launch < slots_[i - 1].launch) {
+      return Broken("order", fmt::format("{} comes at launch {}, the slot before it at {}", Name(i),
+                                         slot.launch, slots_[i - 1].launch));
+    }
+    if (in_step_ && slot.launch >= plan_.step_launches) {
+      return Broken("launch", fmt::format("{} comes at launch {} of a step of {}", Name(i),
+                                          slot.launch, plan_.step_launches));
+    }
+    if (in_step_ && slot.persistent) {
+      return Broken("persistent", fmt::format("{} is made anew in every step", Name(i)));
+    }
+    return CheckPrefetch(i);
+  }
+
+  absl::Status CheckPrefetch(size_t i) const {
+    const Slot& slot = slots_[i];
+    const auto launches = int64_t(plan_.step_launches);
+    if (slot.tier != Tier::kCold || slot.use != ColdUse::kPrefetch) {
+      if (slot.tier == Tier::kCold && slot.fetch_launch == -1 && slot.evict_launch == -1) {
+        return absl::OkStatus();
+      }
+      if (slot.fetch_launch != -1 || slot.evict_launch != -1 || slot.use != ColdUse::kInPlace) {
+        return Broken("prefetch",
+                      fmt::format("{} is fetched, but not a block to prefetch", Name(i)));
+      }
+      return absl::OkStatus();
+    }
+    for (int64_t launch : {slot.fetch_launch, slot.evict_launch}) {
+      if (launch < -1 || launch >= launches) {
+        return Broken("launch", fmt::format("{} is moved at launch {} of a step of {}", Name(i),
+                                            launch, launches));
+      }
+    }
+    if ((slot.fetch_launch == -1) != (slot.evict_launch == -1) ||
+        slot.fetch_launch > slot.evict_launch) {
+      return Broken("prefetch", fmt::format("{} is fetched at launch {} and sent back at {}",
+                                            Name(i), slot.fetch_launch, slot.evict_launch));
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  const std::vector<Slot>& slots_;
+  const char* name_;
+  bool in_step_;
+};
+
+}  // namespace
+
+absl::Status CheckPlan(const Plan& plan) {
+  if (plan.schema != kSchemaVersion) {
+    return Broken("schema", fmt::format("version {}, but this is for version {}: plan again",
+                                        plan.schema, kSchemaVersion));
+  }
+  if (auto status = CheckRegions(plan); !status.ok()) return status;
+  if (auto status = SequenceCheck(plan, plan.prologue, "prologue").Run(); !status.ok()) {
+    return status;
+  }
+  if (auto status = SequenceCheck(plan, plan.step, "step").Run(); !status.ok()) return status;
+  absl::flat_hash_set<uint64_t> sites;
+  for (const Site& site : plan.sites) {
+    if (!sites.insert(site.id).second) {
+      return Broken("duplicate", fmt::format("site {:#x} is listed twice", site.id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ebt::plan

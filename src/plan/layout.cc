@@ -1,0 +1,90 @@
+#include "src/plan/layout.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <tuple>
+
+#include "src/base/units.h"
+
+namespace ebt::plan {
+namespace {
+
+// One region: its blocks in stacking order, then packed; offsets from its begin.
+uint64_t PackRegion(const profile::Profile& profile, const Timeline& timeline,
+                    const Behaviour& behaviour, const std::vector<Tier>& tiers,
+                    std::vector<uint32_t> members, std::vector<uint64_t>& offsets) {
+  auto persistent = [&](uint32_t i) { return timeline.lives[i].span == Span::kPersistent; };
+  auto rank = [&](uint32_t i) {
+    const Traits& traits = behaviour.traits[i];
+    const bool untouched = timeline.lives[i].touches.empty();
+    return std::tuple(!persistent(i), tiers[i] != Tier::kHot, untouched, traits.first);
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+  const size_t stacked = std::count_if(members.begin(), members.end(), persistent);
+  const Occupation occupation = Occupy(profile, timeline, members);
+  const Packing packing = Pack(occupation.items, stacked);
+  for (size_t i = 0; i < occupation.lives.size(); ++i) {
+    offsets[occupation.lives[i]] = packing.offsets[i];
+  }
+  return packing.peak;
+}
+
+}  // namespace
+
+Occupation Occupy(const profile::Profile& profile, const Timeline& timeline,
+                  const std::vector<uint32_t>& wanted) {
+  // How long a place is still taken, at the step's begin, by the warm-up's edition of a block.
+  std::vector<Interval> handed_over(timeline.lives.size());
+  for (const Lived& life : timeline.lives) {
+    if (life.twin != kNoTwin) handed_over[life.twin] = life.live[0];
+  }
+  Occupation out;
+  for (uint32_t i : wanted) {
+    const Lived& life = timeline.lives[i];
+    if (life.twin != kNoTwin) continue;
+    Item item{profile.blocks[life.block].bytes, life.live};
+    const Interval& before = handed_over[i];
+    if (!before.empty()) {
+      item.live[1] = {before.begin, std::max(before.end, life.live[1].end)};
+    }
+    out.items.push_back(item);
+    out.lives.push_back(i);
+  }
+  return out;
+}
+
+uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
+                   const std::vector<Tier>& tiers, std::initializer_list<Tier> wanted) {
+  std::vector<uint32_t> members;
+  for (uint32_t i = 0; i < tiers.size(); ++i) {
+    const Unplanned why = timeline.lives[i].unplanned;
+    if (why == Unplanned::kProbe || why == Unplanned::kElsewhere) continue;
+    if (std::find(wanted.begin(), wanted.end(), tiers[i]) != wanted.end()) members.push_back(i);
+  }
+  return MaxLive(Occupy(profile, timeline, members).items);
+}
+
+Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,
+                  const Behaviour& behaviour, const std::vector<Tier>& tiers) {
+  std::vector<uint32_t> warm, cold;
+  for (uint32_t i = 0; i < tiers.size(); ++i) {
+    if (tiers[i] == Tier::kHot || tiers[i] == Tier::kWarm) warm.push_back(i);
+    if (tiers[i] == Tier::kCold) cold.push_back(i);
+  }
+  Layout layout;
+  layout.offsets.assign(tiers.size(), 0);
+  layout.warm_live_bytes = LiveBytes(profile, timeline, tiers, {Tier::kHot, Tier::kWarm});
+  layout.warm_bytes = AlignUp(PackRegion(profile, timeline, behaviour, tiers, warm, layout.offsets),
+                              kRegionAlignment);
+  layout.cold_bytes = AlignUp(PackRegion(profile, timeline, behaviour, tiers, cold, layout.offsets),
+                              kRegionAlignment);
+  for (uint32_t i : cold) layout.offsets[i] += layout.warm_bytes;
+  for (uint32_t i = 0; i < tiers.size(); ++i) {
+    const uint32_t twin = timeline.lives[i].twin;
+    if (twin != kNoTwin) layout.offsets[i] = layout.offsets[twin];
+  }
+  return layout;
+}
+
+}  // namespace ebt::plan

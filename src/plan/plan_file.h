@@ -1,0 +1,50 @@
+// Plans as files: JSON that people can read, edit and diff, one slot a line.
+//
+//   {
+//    "schema": 1,
+//    "program": "python3.12[ab12cd34]:train.py", "gpu": …, "ebbtide": …, "source": …,
+//    "budget": 0, "overhead_bytes": …, "warm_bytes": …, "cold_bytes": …, "step_launches": …,
+//    "native_step_ms": …, "predicted_step_ms": …, "max_live_bytes": …, "planned_peak_bytes": …,
+//    "sites": [
+//     {"id":"0x…","label":"optim/adamw.py:128 _init_group"}, …
+//    ],
+//    "prologue": [
+//     {"site":"0x…","fingerprint":"0x…","ordinal":0,"bytes":512,"stream":1,"launch":0,
+//      "tier":"warm","offset":0,"persistent":true,"class":"parameter"}, …
+//    ],
+//    "step": [ … ]
+//   }
+// Numbers of 64 bits that are no sizes are hexadecimal text, so that no reader rounds them. Keys
+// of a slot that may be left out: fingerprint and stream (0), offset (0), persistent (false),
+// class ("other"), and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1).
+#ifndef EBBTIDE_SRC_PLAN_PLAN_FILE_H_
+#define EBBTIDE_SRC_PLAN_PLAN_FILE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "src/plan/plan.h"
+
+namespace ebt::plan {
+
+inline constexpr uint64_t kMaxPlanFileBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kMaxPlanSlots = 4'000'000;  // of each sequence
+
+std::string PlanToJson(const Plan& plan);
+
+// The plan that `text` holds. `name` stands for the file in errors, which say where and why:
+// "gpt2.plan.json: step[17].tier: "warn" is none of hot, warm, cold, native". Unknown keys are
+// errors, since a misspelt one would silently mean its default. The plan's sense is CheckPlan's.
+absl::StatusOr<Plan> PlanFromJson(std::string_view text, const std::string& name);
+
+// Reads at most kMaxPlanFileBytes.
+absl::StatusOr<Plan> ReadPlan(const std::string& path);
+
+// Writes a temporary file beside `path` and renames it, so that no reader sees half a plan.
+absl::Status WritePlan(const Plan& plan, const std::string& path);
+
+}  // namespace ebt::plan
+
+#endif  // EBBTIDE_SRC_PLAN_PLAN_FILE_H_

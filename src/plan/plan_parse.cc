@@ -1,0 +1,265 @@
+// PlanFromJson: every field is checked for type and range; the first damage found is the error.
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_join.h"
+#include "fmt/format.h"
+#include "src/plan/plan_file.h"
+
+namespace ebt::plan {
+namespace {
+
+using nlohmann::json;
+
+// No plan nests deeper; without a bound a hostile file makes the parser build millions of levels.
+constexpr int kMaxDepth = 8;
+// A value quoted in an error is cut here.
+constexpr size_t kQuoteLength = 40;
+
+// Where in the file, written out only when something is wrong there.
+struct Where {
+  const char* list = nullptr;  // nullptr: the outermost object
+  size_t index = 0;
+};
+
+// One JSON object's members. The first problem of the whole file sticks.
+class Fields {
+ public:
+  Fields(const json& object, Where where, std::string& error)
+      : object_(object), where_(where), error_(error) {
+    if (!object.is_object()) Fail("", "is not an object");
+  }
+
+  // Refuses what none of the calls before asked for.
+  void NoOthers() {
+    if (!error_.empty() || asked_ == object_.size()) return;
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(keys_, keys_ + key_count_, key) == keys_ + key_count_) {
+        return Fail(key.substr(0, kQuoteLength), "is not a key that is known here");
+      }
+    }
+  }
+
+  template <typename T>
+  void Number(const char* key, T& out, bool required) {
+    const json* value = Find(key, required);
+    if (value == nullptr) return;
+    if (!value->is_number_integer()) return Fail(key, Is(*value, "not an integer"));
+    constexpr auto most = uint64_t(std::numeric_limits<T>::max());
+    if (!value->is_number_unsigned()) {
+      const int64_t number = value->get<int64_t>();
+      if (number < int64_t(std::numeric_limits<T>::min())) {
+        return Fail(key, Is(*value, "out of range"));
+      }
+      out = T(number);
+      return;
+    }
+    const uint64_t number = value->get<uint64_t>();
+    if (number > most) return Fail(key, Is(*value, "out of range"));
+    out = T(number);
+  }
+
+  void Id(const char* key, uint64_t& out, bool required) {
+    const json* value = Find(key, required);
+    if (value == nullptr) return;
+    const std::string* text = value->get_ptr<const std::string*>();
+    if (text == nullptr || text->size() < 3 || text->size() > 18 ||
+        text->compare(0, 2, "0x") != 0) {
+      return Fail(key, Is(*value, "not a hexadecimal number such as \"0x1f\""));
+    }
+    const char* end = text->data() + text->size();
+    auto [stop, failure] = std::from_chars(text->data() + 2, end, out, 16);
+    if (failure != std::errc() || stop != end) {
+      Fail(key, Is(*value, "not a hexadecimal number such as \"0x1f\""));
+    }
+  }
+
+  void String(const char* key, std::string& out) {
+    const json* value = Find(key, true);
+    if (value == nullptr) return;
+    if (!value->is_string()) return Fail(key, Is(*value, "not text"));
+    out = value->get<std::string>();
+  }
+
+  void Flag(const char* key, bool& out) {
+    const json* value = Find(key, false);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return Fail(key, Is(*value, "not true or false"));
+    out = value->get<bool>();
+  }
+
+  void Milliseconds(const char* key, double& out) {
+    const json* value = Find(key, true);
+    if (value == nullptr) return;
+    if (!value->is_number()) return Fail(key, Is(*value, "not a number"));
+    out = value->get<double>();
+    if (!std::isfinite(out) || out < 0) Fail(key, Is(*value, "not a duration"));
+  }
+
+  // The enumerator whose place in `words` the text has.
+  template <typename E, size_t N>
+  void Word(const char* key, const char* const (&words)[N], E& out, bool required) {
+    const json* value = Find(key, required);
+    if (value == nullptr) return;
+    const std::string* text = value->get_ptr<const std::string*>();
+    for (size_t i = 0; text != nullptr && i < N; ++i) {
+      if (*text == words[i]) {
+        out = E(i);
+        return;
+      }
+    }
+    Fail(key, Is(*value, fmt::format("none of {}", absl::StrJoin(words, ", "))));
+  }
+
+  const json* List(const char* key, uint64_t most) {
+    const json* value = Find(key, true);
+    if (value == nullptr) return nullptr;
+    if (!value->is_array()) return Fail(key, Is(*value, "not a list")), nullptr;
+    if (value->size() > most) {
+      return Fail(key, fmt::format("has {} entries, more than {}", value->size(), most)), nullptr;
+    }
+    return value;
+  }
+
+  bool ok() const { return error_.empty(); }
+
+ private:
+  static constexpr size_t kMostKeys = 24;
+
+  const json* Find(const char* key, bool required) {
+    if (!error_.empty()) return nullptr;
+    keys_[key_count_++] = key;
+    auto found = object_.find(key);
+    if (found != object_.end()) return ++asked_, &*found;
+    if (required) Fail(key, "is missing");
+    return nullptr;
+  }
+
+  static std::string Is(const json& value, const std::string& what) {
+    if (value.is_structured()) return fmt::format("is {}", what);
+    std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    if (text.size() > kQuoteLength) text = text.substr(0, kQuoteLength) + "…";
+    return fmt::format("{} is {}", text, what);
+  }
+
+  void Fail(const std::string& key, const std::string& why) {
+    if (!error_.empty()) return;
+    std::string path =
+        where_.list == nullptr ? key : fmt::format("{}[{}]", where_.list, where_.index);
+    if (where_.list != nullptr && !key.empty()) path += "." + key;
+    error_ = path.empty() ? why : fmt::format("{}: {}", path, why);
+  }
+
+  const json& object_;
+  Where where_;
+  std::string& error_;
+  std::string_view keys_[kMostKeys];
+  size_t key_count_ = 0;
+  size_t asked_ = 0;
+};
+
+constexpr const char* kTierWords[] = {"hot", "warm", "cold", "native"};
+constexpr const char* kUseWords[] = {"in_place", "prefetch"};
+constexpr const char* kClassWords[] = {"other", "optimizer_state", "parameter", "gradient",
+                                       "activation"};
+
+void ReadSlots(Fields& plan, const char* list, std::vector<Slot>& out, std::string& error) {
+  const json* slots = plan.List(list, kMaxPlanSlots);
+  if (slots == nullptr) return;
+  out.reserve(slots->size());
+  for (size_t i = 0; i < slots->size() && error.empty(); ++i) {
+    Fields fields((*slots)[i], {list, i}, error);
+    Slot slot;
+    fields.Id("site", slot.site, true);
+    fields.Id("fingerprint", slot.fingerprint, false);
+    fields.Number("ordinal", slot.ordinal, true);
+    fields.Number("bytes", slot.bytes, true);
+    fields.Number("stream", slot.stream, false);
+    fields.Number("launch", slot.launch, true);
+    fields.Word("tier", kTierWords, slot.tier, true);
+    fields.Number("offset", slot.offset, false);
+    fields.Flag("persistent", slot.persistent);
+    fields.Word("class", kClassWords, slot.block_class, false);
+    fields.Word("use", kUseWords, slot.use, false);
+    fields.Number("fetch_launch", slot.fetch_launch, false);
+    fields.Number("evict_launch", slot.evict_launch, false);
+    fields.NoOthers();
+    out.push_back(slot);
+  }
+}
+
+void ReadSites(Fields& plan, std::vector<Site>& out, std::string& error) {
+  const json* sites = plan.List("sites", kMaxPlanSlots);
+  if (sites == nullptr) return;
+  for (size_t i = 0; i < sites->size() && error.empty(); ++i) {
+    Fields fields((*sites)[i], {"sites", i}, error);
+    Site site;
+    fields.Id("id", site.id, true);
+    fields.String("label", site.label);
+    fields.NoOthers();
+    out.push_back(std::move(site));
+  }
+}
+
+Plan ReadFields(const json& root, std::string& error) {
+  Plan plan;
+  Fields fields(root, {}, error);
+  fields.Number("schema", plan.schema, true);
+  if (fields.ok() && plan.schema != kSchemaVersion) {
+    error = fmt::format("schema: {} is not the version {} that this Ebbtide reads: plan again",
+                        plan.schema, kSchemaVersion);
+  }
+  fields.String("program", plan.program);
+  fields.String("gpu", plan.gpu);
+  fields.String("ebbtide", plan.ebbtide);
+  fields.String("source", plan.source);
+  fields.Number("budget", plan.budget, true);
+  fields.Number("overhead_bytes", plan.overhead_bytes, true);
+  fields.Number("warm_bytes", plan.warm_bytes, true);
+  fields.Number("cold_bytes", plan.cold_bytes, true);
+  fields.Number("step_launches", plan.step_launches, true);
+  fields.Number("max_live_bytes", plan.max_live_bytes, true);
+  fields.Number("planned_peak_bytes", plan.planned_peak_bytes, true);
+  fields.Milliseconds("native_step_ms", plan.native_step_ms);
+  fields.Milliseconds("predicted_step_ms", plan.predicted_step_ms);
+  ReadSites(fields, plan.sites, error);
+  ReadSlots(fields, "prologue", plan.prologue, error);
+  ReadSlots(fields, "step", plan.step, error);
+  fields.NoOthers();
+  return plan;
+}
+
+// Thrown out of the parser, caught in PlanFromJson.
+struct TooDeep {};
+
+}  // namespace
+
+absl::StatusOr<Plan> PlanFromJson(std::string_view text, const std::string& name) {
+  if (text.size() > kMaxPlanFileBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: more than {} bytes: this is no plan", name, kMaxPlanFileBytes));
+  }
+  json root;
+  try {
+    root = json::parse(text, [](int depth, json::parse_event_t, json&) {
+      if (depth > kMaxDepth) throw TooDeep{};
+      return true;
+    });
+  } catch (const json::parse_error& e) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: byte {}: not JSON: {}", name, e.byte, e.what()));
+  } catch (const json::exception& e) {
+    return absl::InvalidArgumentError(fmt::format("{}: not JSON: {}", name, e.what()));
+  } catch (const TooDeep&) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: nested more than {} deep: this is no plan", name, kMaxDepth));
+  }
+  std::string error;
+  Plan plan = ReadFields(root, error);
+  if (!error.empty()) return absl::InvalidArgumentError(fmt::format("{}: {}", name, error));
+  return plan;
+}
+
+}  // namespace ebt::plan

@@ -1,0 +1,65 @@
+// From a profile to a plan.
+#ifndef EBBTIDE_SRC_PLAN_PLANNER_H_
+#define EBBTIDE_SRC_PLAN_PLANNER_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "src/plan/hotness.h"
+#include "src/plan/plan.h"
+#include "src/plan/predictor.h"
+#include "src/profile/types.h"
+
+namespace ebt::plan {
+
+struct PlanOptions {
+  uint64_t budget = 0;  // bytes of device memory, everything included; 0: none
+  std::string source;   // the profile's name, for people
+  DeviceModel device;
+  HotnessWeights weights;
+  double hot_share = 0.15;
+};
+
+struct PlanSummary {
+  struct TierSum {
+    uint64_t bytes = 0;   // most of them live at once
+    uint64_t blocks = 0;  // that a steady step knows: persistent ones and its own
+  };
+  uint64_t events = 0;
+  uint64_t sites = 0;
+  uint64_t steps = 0;              // whole steps found
+  uint64_t native_peak_bytes = 0;  // of the recorded process; max live where it was not recorded
+  uint64_t max_live_bytes = 0;
+  uint64_t planned_peak_bytes = 0;
+  double fragmentation = 1;  // planned peak / most live bytes of the device's blocks
+  double native_step_ms = 0;
+  double predicted_step_ms = 0;
+  double bound_step_ms = 0;
+  bool feasible = true;
+  std::string infeasible_reason;
+  double plan_seconds = 0;
+  std::array<TierSum, 4> tiers;  // by Tier
+};
+
+struct PlanResult {
+  Plan plan;
+  PlanSummary summary;
+};
+
+// Plans `profile`. An infeasible budget is not an error: the plan then keeps as little on the
+// device as it can and the summary says what is missing. Errors: no step (says what to do), a
+// profile that contradicts itself. Equal input gives an equal plan.
+absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanOptions& options);
+
+// One JSON object, as `ebbtide plan --json` prints it.
+std::string SummaryJson(const PlanSummary& summary);
+
+// "hot", "warm", "cold", "native"; "optimizer state", "parameter", …
+const char* TierName(Tier tier);
+const char* ClassName(BlockClass block_class);
+
+}  // namespace ebt::plan
+
+#endif  // EBBTIDE_SRC_PLAN_PLANNER_H_

@@ -1,0 +1,310 @@
+#include "src/plan/timeline.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "fmt/format.h"
+#include "src/base/units.h"
+
+namespace ebt::plan {
+namespace {
+
+using profile::AllocKind;
+using profile::Event;
+using profile::EventKind;
+using profile::kNever;
+using profile::Profile;
+
+// A block that nothing touches is a probe when it is larger than this part of the device, or of
+// what is live at most.
+constexpr uint64_t kProbePart = 4;
+
+bool IsLaunch(const Event& event) {
+  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
+}
+
+bool Servable(AllocKind kind) {
+  return kind == AllocKind::kLinear || kind == AllocKind::kAsync || kind == AllocKind::kPool;
+}
+
+// When a block lives, in event indices, as the events themselves say.
+struct Recorded {
+  uint64_t alloc_at = kNever;
+  uint64_t free_at = kNever;
+  bool touched = false;
+};
+
+class Builder {
+ public:
+  Builder(const Profile& profile, profile::Steps steps) : profile_(profile) {
+    timeline_.steps = std::move(steps);
+  }
+
+  absl::StatusOr<Timeline> Build() {
+    if (auto status = ReadEvents(); !status.ok()) return status;
+    timeline_.representative = ChooseStep();
+    const auto& starts = timeline_.steps.start_events;
+    const uint64_t begin = starts[timeline_.representative];
+    timeline_.prologue_end = starts[0];
+    timeline_.end = starts[0] + starts[timeline_.representative + 1] - begin;
+    timeline_.step_launches = uint32_t(timeline_.steps.period);
+    AddSequence(0, starts[0], false);
+    AddSequence(begin, starts[timeline_.representative + 1], true);
+    ChooseDevice();
+    FindProbes();
+    PairTwins();
+    CollectTouches();
+    return std::move(timeline_);
+  }
+
+ private:
+  absl::Status ReadEvents() {
+    recorded_.resize(profile_.blocks.size());
+    launches_before_.reserve(profile_.events.size() + 1);
+    for (uint64_t at = 0; at < profile_.events.size(); ++at) {
+      const Event& event = profile_.events[at];
+      launches_before_.push_back(launch_at_.size());
+      if (IsLaunch(event)) launch_at_.push_back(at);
+      const bool lives = event.kind == EventKind::kAlloc || event.kind == EventKind::kFree;
+      if (lives && event.block >= recorded_.size()) {
+        return absl::DataLossError(fmt::format(
+            "event {} names block {}, but there are {} blocks: record the profile again", at,
+            event.block, recorded_.size()));
+      }
+      if (event.kind == EventKind::kAlloc) recorded_[event.block].alloc_at = at;
+      if (event.kind == EventKind::kFree) recorded_[event.block].free_at = at;
+      for (uint32_t block : event.touched) {
+        if (block < recorded_.size()) recorded_[block].touched = true;
+      }
+    }
+    launches_before_.push_back(launch_at_.size());
+    return absl::OkStatus();
+  }
+
+  // The step whose allocations and frees are those of most steps; of equally common ones the
+  // last. The last step of all is left out where possible, since the frees of what it hands to
+  // the next are not to be seen.
+  uint64_t ChooseStep() const {
+    const auto& steps = timeline_.steps;
+    const uint64_t candidates = std::max<uint64_t>(1, steps.steps - 1);
+    std::map<uint64_t, uint64_t> votes;
+    std::vector<uint64_t> signatures;
+    for (uint64_t i = 0; i < candidates; ++i) {
+      uint64_t hash = 0;
+      for (uint64_t at = steps.start_events[i]; at < steps.start_events[i + 1]; ++at) {
+        const Event& event = profile_.events[at];
+        if (event.kind != EventKind::kAlloc && event.kind != EventKind::kFree) continue;
+        const auto& block = profile_.blocks[event.block];
+        hash = profile::LaunchSymbol(hash + uint64_t(event.kind), block.bytes ^ block.site);
+      }
+      signatures.push_back(hash);
+      ++votes[hash];
+    }
+    uint64_t best = 0;
+    for (uint64_t i = 0; i < candidates; ++i) {
+      if (votes[signatures[i]] >= votes[signatures[best]]) best = i;
+    }
+    return best;
+  }
+
+  // The timeline's time of event `at`, which happened in recorded step `step` or in launches
+  // that follow where a further step would be. Between two launches it keeps its distance to
+  // the first. Nothing when it is a whole period away.
+  std::optional<uint64_t> StepTime(uint64_t at, uint64_t step) const {
+    const auto& steps = timeline_.steps;
+    const uint64_t first = steps.first_launch + step * steps.period;
+    const uint64_t launches = launches_before_[at] - first;
+    if (launches >= steps.period) return std::nullopt;
+    const uint64_t since = at - GapBegin(first + launches);
+    const uint64_t model = steps.first_launch + timeline_.representative * steps.period;
+    const uint64_t begin = GapBegin(model + launches);
+    const uint64_t end = launch_at_[model + launches];
+    return timeline_.prologue_end + std::min(begin + since, end) -
+           steps.start_events[timeline_.representative];
+  }
+
+  // The first event behind the launch before `launch`.
+  uint64_t GapBegin(uint64_t launch) const { return launch == 0 ? 0 : launch_at_[launch - 1] + 1; }
+
+  void AddSequence(uint64_t begin, uint64_t end, bool in_step) {
+    absl::flat_hash_map<uint64_t, uint32_t> ordinals;
+    for (uint64_t at = begin; at < end; ++at) {
+      const Event& event = profile_.events[at];
+      if (event.kind != EventKind::kAlloc) continue;
+      const auto& block = profile_.blocks[event.block];
+      if (!Servable(block.kind)) continue;
+      Lived life;
+      life.block = event.block;
+      life.in_step = in_step;
+      life.launch = uint32_t(launches_before_[at] - launches_before_[begin]);
+      life.ordinal = ordinals[block.site]++;
+      if (in_step) {
+        SetStepLife(life, timeline_.prologue_end + at - begin);
+      } else {
+        SetPrologueLife(life, at);
+      }
+      if (block.exported) life.unplanned = Unplanned::kExported;
+      if (block.bytes == 0) life.unplanned = Unplanned::kEmpty;
+      timeline_.lives.push_back(std::move(life));
+    }
+  }
+
+  void SetPrologueLife(Lived& life, uint64_t at) const {
+    const auto& starts = timeline_.steps.start_events;
+    const uint64_t free_at = recorded_[life.block].free_at;
+    if (free_at < starts[0]) {
+      life.span = Span::kPrologue;
+      life.live[0] = {at, free_at};
+    } else if (free_at < starts[1]) {
+      life.span = Span::kCrossing;
+      life.live[0] = {at, StepTime(free_at, 0).value_or(timeline_.end)};
+    } else {
+      life.span = Span::kPersistent;
+      life.live[0] = {at, timeline_.end};
+    }
+  }
+
+  void SetStepLife(Lived& life, uint64_t time) const {
+    const uint64_t next = timeline_.representative + 1;
+    const uint64_t free_at = recorded_[life.block].free_at;
+    if (free_at < timeline_.steps.start_events[next]) {
+      life.span = Span::kStep;
+      life.live[0] = {time, *StepTime(free_at, timeline_.representative)};
+      return;
+    }
+    auto freed = free_at == kNever ? std::nullopt : StepTime(free_at, next);
+    life.live[0] = {time, timeline_.end};
+    if (!freed || *freed > time) {
+      life.span = Span::kUnplanned;
+      life.unplanned = Unplanned::kOutlives;
+      return;
+    }
+    life.span = Span::kCyclic;
+    life.live[1] = {timeline_.prologue_end, *freed};
+  }
+
+  // One plan is for one device: that with the most bytes.
+  void ChooseDevice() {
+    std::map<uint16_t, uint64_t> bytes;
+    for (const Lived& life : timeline_.lives) {
+      bytes[profile_.blocks[life.block].device] += profile_.blocks[life.block].bytes;
+    }
+    auto most = std::max_element(bytes.begin(), bytes.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != bytes.end()) timeline_.device = most->first;
+    for (Lived& life : timeline_.lives) {
+      if (profile_.blocks[life.block].device != timeline_.device) {
+        life.unplanned = Unplanned::kElsewhere;
+      }
+    }
+  }
+
+  void FindProbes() {
+    std::vector<Item> touched;
+    for (const Lived& life : timeline_.lives) {
+      if (!recorded_[life.block].touched) continue;
+      touched.push_back({profile_.blocks[life.block].bytes, life.live});
+    }
+    uint64_t limit = MaxLive(touched) / kProbePart;
+    auto total = profile_.metadata.find("total_bytes");
+    if (total != profile_.metadata.end()) {
+      if (auto bytes = ParseSize(total->second); bytes.ok() && *bytes > 0) {
+        limit = limit == 0 ? *bytes / kProbePart : std::min(limit, *bytes / kProbePart);
+      }
+    }
+    if (limit == 0) return;
+    for (Lived& life : timeline_.lives) {
+      const bool huge = profile_.blocks[life.block].bytes > limit;
+      if (huge && !recorded_[life.block].touched) life.unplanned = Unplanned::kProbe;
+    }
+  }
+
+  // Where a block is freed in a step, as the number of launches before.
+  uint64_t LaunchesBeforeFree(const Lived& life, uint64_t step) const {
+    return launches_before_[recorded_[life.block].free_at] - timeline_.steps.first_launch -
+           step * timeline_.steps.period;
+  }
+
+  // A block that the last warm-up step hands to the first steady one is what every steady step
+  // hands to its next: equal size, freed at the same place, of the same site where there is a
+  // choice.
+  void PairTwins() {
+    using Key = std::tuple<uint64_t, uint64_t, uint64_t>;  // bytes, launches before free, site
+    std::map<Key, std::vector<uint32_t>> cyclic;
+    for (uint32_t i = timeline_.lives.size(); i-- > 0;) {
+      const Lived& life = timeline_.lives[i];
+      if (life.span != Span::kCyclic || !timeline_.Planned(life)) continue;
+      const auto& block = profile_.blocks[life.block];
+      cyclic[{block.bytes, LaunchesBeforeFree(life, timeline_.representative + 1), block.site}]
+          .push_back(i);
+    }
+    for (bool same_site : {true, false}) {
+      for (Lived& life : timeline_.lives) {
+        if (life.span != Span::kCrossing || life.twin != kNoTwin || !timeline_.Planned(life)) {
+          continue;
+        }
+        const auto& block = profile_.blocks[life.block];
+        const uint64_t freed = LaunchesBeforeFree(life, 0);
+        auto from = cyclic.lower_bound({block.bytes, freed, same_site ? block.site : 0});
+        while (from != cyclic.end() && from->second.empty() && !same_site) ++from;
+        if (from == cyclic.end() || from->second.empty()) continue;
+        const auto& [bytes, launches, site] = from->first;
+        if (bytes != block.bytes || launches != freed || (same_site && site != block.site)) {
+          continue;
+        }
+        life.twin = from->second.back();
+        from->second.pop_back();
+      }
+    }
+  }
+
+  void CollectTouches() {
+    std::vector<uint32_t> life_of(profile_.blocks.size(), kNoTwin);
+    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
+      const Lived& life = timeline_.lives[i];
+      if (life.in_step || life.span == Span::kPersistent) life_of[life.block] = i;
+    }
+    const auto& steps = timeline_.steps;
+    const uint64_t first = steps.first_launch + timeline_.representative * steps.period;
+    const uint64_t next = steps.start_events[timeline_.representative + 1];
+    for (uint64_t at = steps.start_events[timeline_.representative];
+         at < profile_.events.size() && launches_before_[at] < first + 2 * steps.period; ++at) {
+      const Event& event = profile_.events[at];
+      const uint64_t launch = (launches_before_[at] - first) % steps.period;
+      for (uint32_t block : event.touched) {
+        if (block >= life_of.size() || life_of[block] == kNoTwin) continue;
+        Lived& life = timeline_.lives[life_of[block]];
+        if (at >= next && life.span != Span::kCyclic) continue;
+        life.touches.push_back({uint32_t(launch), !IsLaunch(event)});
+      }
+    }
+  }
+
+  const Profile& profile_;
+  Timeline timeline_;
+  std::vector<Recorded> recorded_;
+  std::vector<uint64_t> launches_before_;  // of each event
+  std::vector<uint64_t> launch_at_;        // event index of each launch
+};
+
+}  // namespace
+
+absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
+  auto steps = profile::FindSteps(profile);
+  if (!steps) {
+    const auto launches = std::count_if(profile.events.begin(), profile.events.end(), IsLaunch);
+    return absl::FailedPreconditionError(fmt::format(
+        "no repeating step found in {} launches: record at least 3 steps, or mark them with "
+        "ebbtide_step()",
+        launches));
+  }
+  return Builder(profile, *std::move(steps)).Build();
+}
+
+}  // namespace ebt::plan

@@ -1,0 +1,77 @@
+// A profile's blocks on the time axis of a plan: the prologue once, then one step that stands
+// for all that follow.
+#ifndef EBBTIDE_SRC_PLAN_TIMELINE_H_
+#define EBBTIDE_SRC_PLAN_TIMELINE_H_
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/plan/packer.h"
+#include "src/profile/steps.h"
+#include "src/profile/types.h"
+
+namespace ebt::plan {
+
+inline constexpr uint32_t kNoTwin = std::numeric_limits<uint32_t>::max();
+
+enum class Span : uint8_t {
+  kPrologue,    // allocated and freed before the first steady step
+  kCrossing,    // allocated before it, freed within it: a step block of the last warm-up step
+  kPersistent,  // allocated before it, freed in no step
+  kStep,        // allocated and freed in one step
+  kCyclic,      // allocated in a step, freed in the next
+  kUnplanned,   // no fixed place is safe or useful: see Lived::unplanned
+};
+
+enum class Unplanned : uint8_t {
+  kNo,
+  kProbe,      // huge and never touched: asked for to learn how much there is
+  kExported,   // another process may hold it
+  kOutlives,   // a step's block that still lives when the next step makes it anew
+  kElsewhere,  // on another device than the one that is planned for
+  kEmpty,      // of zero bytes
+};
+
+struct Touch {
+  uint32_t launch = 0;  // of the step, 0-based; a copy counts with the launch behind it
+  bool copy = false;
+};
+
+// One allocation at its place in the prologue or in the step.
+struct Lived {
+  uint32_t block = 0;    // index into Profile::blocks
+  bool in_step = false;  // which of the two sequences
+  uint32_t launch = 0;   // launches of the sequence before it
+  uint32_t ordinal = 0;  // among those of its site in its sequence
+  Span span = Span::kPrologue;
+  Unplanned unplanned = Unplanned::kNo;
+  // Of a kCrossing block: the kCyclic block (index into Timeline::lives) that is the same thing
+  // in every later step. The two share one place.
+  uint32_t twin = kNoTwin;
+  std::array<Interval, 2> live;  // in timeline time
+  std::vector<Touch> touches;    // in a steady step, in order; empty for kPrologue, kCrossing
+};
+
+struct Timeline {
+  profile::Steps steps;
+  uint64_t representative = 0;  // the recorded step that stands for all
+  uint64_t prologue_end = 0;    // time at which the step begins; a unit is an event
+  uint64_t end = 0;             // time at which the step ends
+  uint32_t step_launches = 0;
+  uint16_t device = 0;       // ordinal of the device planned for
+  std::vector<Lived> lives;  // the prologue's, then the step's, each in order of allocation
+
+  bool Planned(const Lived& life) const { return life.unplanned == Unplanned::kNo; }
+};
+
+// Places every allocation of kind kLinear, kAsync and kPool of the prologue and of one steady
+// step (that whose allocations agree with most other steps'). The error of a profile without a
+// step says what to do.
+absl::StatusOr<Timeline> BuildTimeline(const profile::Profile& profile);
+
+}  // namespace ebt::plan
+
+#endif  // EBBTIDE_SRC_PLAN_TIMELINE_H_

@@ -1,0 +1,29 @@
+// Says whether a plan can be kept to. Shares no code with the planner and the packer: the types
+// and step detection alone.
+#ifndef EBBTIDE_SRC_PLAN_VALIDATOR_H_
+#define EBBTIDE_SRC_PLAN_VALIDATOR_H_
+
+#include "absl/status/status.h"
+#include "src/plan/plan.h"
+#include "src/profile/types.h"
+
+namespace ebt::plan {
+
+// What a plan must be by itself, whatever it was made from; run it before trusting a file.
+// Rules: "schema", "region" (multiples of 2 MiB, sane), "alignment", "bounds" (each block within
+// its tier's region), "size", "order" (slots by launch), "duplicate" (site and ordinal),
+// "launch" (launches within the step), "persistent" (only in the prologue), "prefetch" (only of
+// cold blocks; fetch not after evict). The error names the rule and the slot. O(slots).
+absl::Status CheckPlan(const Plan& plan);
+
+// Whether `plan` fits the recording `profile` that it was made from: CheckPlan, then the prologue
+// and two repetitions of the step are played. Further rules: "sequence" (slots are the recorded
+// allocations), "overlap" (no two blocks share bytes at any time), "lifetime" (what outlives the
+// next step has no planned place), "persistent" (exactly what lives across steps), "touch"
+// (fetched before the first and sent back after the last), "budget" (at every launch; a plan
+// whose summary says infeasible breaks it). The error names the rule and the slots concerned.
+absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan);
+
+}  // namespace ebt::plan
+
+#endif  // EBBTIDE_SRC_PLAN_VALIDATOR_H_
