@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "src/base/log.h"
-#include "src/cli/command.h"
+#include "src/cli/exit_codes.h"
 
 namespace ebt::cli {
 namespace {

@@ -7,14 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace ebt::cli {
+#include "src/cli/exit_codes.h"
 
-// Exit codes of our own, as env(1), timeout(1) and the shells use them.
-inline constexpr int kProblemFound = 1;  // doctor
-inline constexpr int kBadCommandLine = 2;
-inline constexpr int kOwnFailure = 125;
-inline constexpr int kNotExecutable = 126;
-inline constexpr int kNotFound = 127;
+namespace ebt::cli {
 
 // One parsed command line.
 struct Invocation {
