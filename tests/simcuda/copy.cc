@@ -1,0 +1,249 @@
+// Copies and memsets.
+#include <algorithm>
+#include <cstring>
+
+#include "api.h"
+#include "state.h"
+
+namespace sim {
+namespace {
+
+constexpr Ns kCopyOverhead = 2600;  // makes 64 KiB run at 17 GB/s and 4 MiB at 53
+constexpr double kLink = 55, kLinkBoth = 48, kPeerLink = 400, kMemory = 3600;  // GB/s
+constexpr double kManagedHostCopy = 8, kHostCopy = 10;
+constexpr Ns kMemsetMinimum = Microseconds(2);
+
+// `rows` rows of `width` bytes.
+struct Shape {
+  uint64_t dst = 0, src = 0;
+  uint64_t width = 0, rows = 1;
+  uint64_t dst_pitch = 0, src_pitch = 0;
+  uint64_t Bytes() const { return width * rows; }
+};
+
+// Where a side lies may change until the copy runs, so all of this is asked then.
+struct Route {
+  Place dst, src;
+  Engine engine = Engine::kNone;
+};
+
+Route RouteOf(const Shape& shape) {
+  Route route = {PlaceOf(shape.dst), PlaceOf(shape.src)};
+  const bool to = route.dst.device >= 0, from = route.src.device >= 0;
+  route.engine = to && from ? Engine::kCompute
+                 : to       ? Engine::kCopyIn
+                 : from     ? Engine::kCopyOut
+                            : Engine::kNone;
+  return route;
+}
+
+Ns CopyTime(const Shape& shape, Device* device) {
+  const Route route = RouteOf(shape);
+  const uint64_t bytes = shape.Bytes();
+  if (bytes == 0) return 0;
+  if (route.engine == Engine::kNone) return Transfer(bytes, kHostCopy);
+  if (route.engine == Engine::kCompute) {
+    const bool peers = route.dst.device != route.src.device;
+    return kCopyOverhead + (peers ? Transfer(bytes, kPeerLink) : Transfer(2 * bytes, kMemory));
+  }
+  const bool in = route.engine == Engine::kCopyIn;
+  (in ? device->link_in : device->link_out) += bytes;
+  if (route.dst.managed_host || route.src.managed_host) {
+    return kCopyOverhead + Transfer(bytes, kManagedHostCopy);
+  }
+  const Engine other = in ? Engine::kCopyOut : Engine::kCopyIn;
+  const bool busy = device->free_at[static_cast<int>(other)] > S().device_now;
+  return kCopyOverhead + Transfer(bytes, busy ? kLinkBoth : kLink);
+}
+
+// A side that no region covers is pageable host memory, which a copy may always name.
+bool SideAccessible(uint64_t address, uint64_t bytes, bool write, Device* device) {
+  if (PlaceOf(address).pageable)
+    return S().reservations.empty() || [&] {
+      auto next = S().reservations.upper_bound(address);
+      return next == S().reservations.begin() ||
+             address >= std::prev(next)->first + std::prev(next)->second;
+    }();
+  return Accessible({address, bytes, !write, write}, device);
+}
+
+CUresult Move(const Shape& shape, Device* device) {
+  for (uint64_t row = 0; row < shape.rows; ++row) {
+    const uint64_t dst = shape.dst + row * shape.dst_pitch;
+    const uint64_t src = shape.src + row * shape.src_pitch;
+    if (!SideAccessible(dst, shape.width, true, device) ||
+        !SideAccessible(src, shape.width, false, device)) {
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    memmove(reinterpret_cast<void*>(dst), reinterpret_cast<const void*>(src), shape.width);
+  }
+  return CUDA_SUCCESS;
+}
+
+// Device addresses must be known at the call; what lies there is looked at when the copy runs.
+bool KnownDeviceAddress(uint64_t address) {
+  if (FindRegion(address) != nullptr) return true;
+  auto next = S().reservations.upper_bound(address);
+  if (next == S().reservations.begin()) return false;
+  return address < std::prev(next)->first + std::prev(next)->second;
+}
+
+CUresult Copy(const Shape& shape, CUstream handle, bool synchronous) {
+  Stream* stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (shape.Bytes() == 0) return CUDA_SUCCESS;
+  if (shape.dst == 0 || shape.src == 0) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = stream->context->device;
+  const Route route = RouteOf(shape);
+  Shape from = shape;
+  std::shared_ptr<std::vector<std::byte>> staged;
+  const bool captured = stream->capture != nullptr;
+  if (captured && synchronous) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (route.src.pageable && !KnownDeviceAddress(shape.src) && !synchronous && !captured) {
+    // The driver stages pageable memory before the call returns.
+    staged = std::make_shared<std::vector<std::byte>>(shape.Bytes());
+    from.src = reinterpret_cast<uint64_t>(staged->data());
+    from.src_pitch = shape.width;
+    Shape stage = shape;
+    stage.dst = from.src;
+    stage.dst_pitch = shape.width;
+    if (Move(stage, device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
+  }
+  Work work;
+  work.engine = [from] { return RouteOf(from).engine; };
+  work.duration = [from, device] { return CopyTime(from, device); };
+  work.effect = [from, device, staged] { return Move(from, device); };
+  TokenRef done = Enqueue(stream, std::move(work));
+  const bool blocks = synchronous || (route.dst.pageable && !KnownDeviceAddress(shape.dst)) ||
+                      route.dst.managed_host || route.src.managed_host;
+  if (blocks && !captured) AwaitToken(done);
+  return CUDA_SUCCESS;
+}
+
+CUresult CopyLine(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream,
+                  bool synchronous) {
+  return Copy({.dst = dst, .src = src, .width = bytes}, stream, synchronous);
+}
+
+CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream stream, bool synchronous) {
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const uint64_t src = copy->srcMemoryType == CU_MEMORYTYPE_HOST
+                           ? reinterpret_cast<uint64_t>(copy->srcHost)
+                           : copy->srcDevice;
+  const uint64_t dst = copy->dstMemoryType == CU_MEMORYTYPE_HOST
+                           ? reinterpret_cast<uint64_t>(copy->dstHost)
+                           : copy->dstDevice;
+  Shape shape;
+  shape.src_pitch = copy->srcPitch == 0 ? copy->WidthInBytes : copy->srcPitch;
+  shape.dst_pitch = copy->dstPitch == 0 ? copy->WidthInBytes : copy->dstPitch;
+  if (copy->WidthInBytes > shape.src_pitch || copy->WidthInBytes > shape.dst_pitch) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  shape.src = src + copy->srcY * shape.src_pitch + copy->srcXInBytes;
+  shape.dst = dst + copy->dstY * shape.dst_pitch + copy->dstXInBytes;
+  shape.width = copy->WidthInBytes;
+  shape.rows = copy->Height;
+  return Copy(shape, stream, synchronous);
+}
+
+template <typename T>
+void Fill(uint64_t address, T value, uint64_t count) {
+  std::fill_n(reinterpret_cast<T*>(address), count, value);
+}
+
+template <typename T>
+CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t height,
+                CUstream handle) {
+  Stream* stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (width == 0 || height == 0) return CUDA_SUCCESS;
+  if (address == 0 || address % sizeof(T) != 0 || !KnownDeviceAddress(address)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Device* device = stream->context->device;
+  const uint64_t row_bytes = width * sizeof(T);
+  auto rows_accessible = [=] {
+    for (uint64_t row = 0; row < height; ++row) {
+      if (!Accessible({address + row * pitch, row_bytes, false, true}, device)) return false;
+    }
+    return true;
+  };
+  Work work;
+  work.engine = [] { return Engine::kCompute; };
+  work.duration = [=]() -> Ns {
+    if (!rows_accessible()) return kMemsetMinimum;
+    Traffic traffic;
+    ++S().use_counter;
+    for (uint64_t row = 0; row < height; ++row) {
+      Touch({address + row * pitch, row_bytes, false, true}, device, &traffic);
+    }
+    return std::max(kMemsetMinimum, TrafficTime(traffic));
+  };
+  work.effect = [=] {
+    if (!rows_accessible()) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (uint64_t row = 0; row < height; ++row) Fill(address + row * pitch, value, width);
+    return CUDA_SUCCESS;
+  };
+  Enqueue(stream, std::move(work));
+  return CUDA_SUCCESS;
+}
+
+CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+}  // namespace
+
+CUresult Memcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+  // Between two places of the device the host does not wait.
+  const bool waits = PlaceOf(dst).device < 0 || PlaceOf(src).device < 0;
+  return CopyLine(dst, src, bytes, nullptr, waits);
+}
+CUresult MemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  return CopyLine(dst, src, bytes, stream, false);
+}
+CUresult MemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes) {
+  return CopyLine(dst, src, bytes, nullptr, false);
+}
+CUresult MemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src, CUcontext, size_t bytes,
+                         CUstream stream) {
+  return CopyLine(dst, src, bytes, stream, false);
+}
+CUresult MemcpyHtoD(CUdeviceptr dst, const void* src, size_t bytes) {
+  return CopyLine(dst, Address(src), bytes, nullptr, true);
+}
+CUresult MemcpyDtoH(void* dst, CUdeviceptr src, size_t bytes) {
+  return CopyLine(Address(dst), src, bytes, nullptr, true);
+}
+CUresult MemcpyHtoDAsync(CUdeviceptr dst, const void* src, size_t bytes, CUstream stream) {
+  return CopyLine(dst, Address(src), bytes, stream, false);
+}
+CUresult MemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  return CopyLine(Address(dst), src, bytes, stream, false);
+}
+CUresult Memcpy2D(const CUDA_MEMCPY2D* copy) { return Copy2D(copy, nullptr, true); }
+CUresult Memcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  return Copy2D(copy, stream, false);
+}
+
+#define SIM_MEMSETS(bits, type)                                                                   \
+  CUresult MemsetD##bits(CUdeviceptr address, type value, size_t count) {                         \
+    return Memset<type>(address, 0, value, count, 1, nullptr);                                    \
+  }                                                                                               \
+  CUresult MemsetD##bits##Async(CUdeviceptr address, type value, size_t count, CUstream stream) { \
+    return Memset<type>(address, 0, value, count, 1, stream);                                     \
+  }                                                                                               \
+  CUresult MemsetD2D##bits(CUdeviceptr address, size_t pitch, type value, size_t width,           \
+                           size_t height) {                                                       \
+    return Memset<type>(address, pitch, value, width, height, nullptr);                           \
+  }                                                                                               \
+  CUresult MemsetD2D##bits##Async(CUdeviceptr address, size_t pitch, type value, size_t width,    \
+                                  size_t height, CUstream stream) {                               \
+    return Memset<type>(address, pitch, value, width, height, stream);                            \
+  }
+SIM_MEMSETS(8, unsigned char)
+SIM_MEMSETS(16, unsigned short)
+SIM_MEMSETS(32, unsigned int)
+
+}  // namespace sim

@@ -1,0 +1,22 @@
+// Captured graphs: the work of the capture in the order in which it was queued.
+#ifndef EBBTIDE_TESTS_SIMCUDA_GRAPH_H_
+#define EBBTIDE_TESTS_SIMCUDA_GRAPH_H_
+
+#include <vector>
+
+#include "clock.h"
+
+namespace sim {
+
+struct Graph {
+  uint64_t id = 0;
+  std::vector<Work> nodes;
+  std::vector<uint64_t> allocations;  // regions that allocation nodes own
+};
+
+// A stream that waits for an event of a capture becomes part of that capture.
+void JoinCapture(Stream* stream, Stream* capturing);
+
+}  // namespace sim
+
+#endif  // EBBTIDE_TESTS_SIMCUDA_GRAPH_H_
