@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
@@ -83,10 +85,73 @@ void SumTiers(const profile::Profile& profile, const Timeline& timeline, const T
   }
 }
 
+std::vector<SiteSum> SumSites(const profile::Profile& profile, const Timeline& timeline,
+                              const Behaviour& behaviour, const Tiering& tiering) {
+  std::map<std::tuple<uint64_t, Tier, BlockClass>, SiteSum> sums;
+  for (size_t i = 0; i < timeline.lives.size(); ++i) {
+    const Lived& life = timeline.lives[i];
+    if (!life.in_step && life.span != Span::kPersistent) continue;
+    const auto& block = profile.blocks[life.block];
+    const Tier tier = tiering.tiers[i];
+    const BlockClass block_class = behaviour.traits[i].block_class;
+    SiteSum& sum = sums[{block.site, tier, block_class}];
+    sum.site = block.site, sum.tier = tier, sum.block_class = block_class;
+    sum.bytes += block.bytes;
+    sum.touches += life.touches.size();
+    ++sum.blocks;
+  }
+  std::vector<SiteSum> out;
+  for (const auto& [key, sum] : sums) out.push_back(sum);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const SiteSum& a, const SiteSum& b) { return a.bytes > b.bytes; });
+  return out;
+}
+
 uint64_t NativePeak(const profile::Profile& profile, uint64_t max_live) {
   const uint64_t peak = Number(profile, "device_used_peak_bytes");
   const uint64_t base = Number(profile, "device_used_base_bytes");
   return peak > base ? peak - base : max_live;
+}
+
+Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
+              const Tiering& tiering, const PlanOptions& options) {
+  Plan plan;
+  plan.program = Text(profile, "program");
+  plan.gpu = Text(profile, "gpu");
+  plan.ebbtide = EBBTIDE_VERSION;
+  plan.source = options.source;
+  plan.budget = options.budget;
+  plan.warm_bytes = tiering.layout.warm_bytes;
+  plan.cold_bytes = tiering.layout.cold_bytes;
+  plan.step_launches = timeline.step_launches;
+  AddSlots(profile, timeline, behaviour, tiering, plan);
+  AddSites(profile, plan);
+  return plan;
+}
+
+PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
+                      const Tiering& tiering, const Plan& plan, const PlanOptions& options) {
+  PlanSummary summary;
+  summary.events = profile.events.size();
+  summary.sites = profile.sites.size();
+  summary.steps = timeline.steps.steps;
+  summary.native_peak_bytes = NativePeak(profile, plan.max_live_bytes);
+  summary.max_live_bytes = plan.max_live_bytes;
+  summary.planned_peak_bytes = plan.planned_peak_bytes;
+  const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  if (device_live > 0) {
+    summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
+  }
+  summary.native_step_ms = plan.native_step_ms;
+  summary.predicted_step_ms = plan.predicted_step_ms;
+  const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
+  const bool forced = options.budget > 0 && everything > options.budget;
+  summary.bound_step_ms =
+      BoundStepMs(options.device, plan.native_step_ms, forced ? everything - options.budget : 0);
+  summary.feasible = tiering.feasible;
+  summary.infeasible_reason = tiering.infeasible_reason;
+  SumTiers(profile, timeline, tiering, summary);
+  return summary;
 }
 
 }  // namespace
@@ -108,44 +173,16 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   const Tiering tiering = ChooseTiers(profile, *timeline, behaviour, clock, tiering_options);
 
   PlanResult result;
+  result.plan = FillPlan(profile, *timeline, behaviour, tiering, options);
   Plan& plan = result.plan;
-  plan.program = Text(profile, "program");
-  plan.gpu = Text(profile, "gpu");
-  plan.ebbtide = EBBTIDE_VERSION;
-  plan.source = options.source;
-  plan.budget = options.budget;
   plan.overhead_bytes = tiering_options.overhead_bytes;
-  plan.warm_bytes = tiering.layout.warm_bytes;
-  plan.cold_bytes = tiering.layout.cold_bytes;
-  plan.step_launches = timeline->step_launches;
-  AddSlots(profile, *timeline, behaviour, tiering, plan);
-  AddSites(profile, plan);
   plan.native_step_ms = clock.step_ms;
   plan.predicted_step_ms = PredictStepMs(options.device, clock, tiering.cold, tiering.transfers);
   plan.max_live_bytes = max_live;
   plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
-
-  PlanSummary& summary = result.summary;
-  summary.events = profile.events.size();
-  summary.sites = profile.sites.size();
-  summary.steps = timeline->steps.steps;
-  summary.native_peak_bytes = NativePeak(profile, max_live);
-  summary.max_live_bytes = max_live;
-  summary.planned_peak_bytes = plan.planned_peak_bytes;
-  const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
-  if (device_live > 0) {
-    summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
-  }
-  summary.native_step_ms = plan.native_step_ms;
-  summary.predicted_step_ms = plan.predicted_step_ms;
-  const uint64_t everything = max_live + plan.overhead_bytes;
-  const bool forced = options.budget > 0 && everything > options.budget;
-  summary.bound_step_ms =
-      BoundStepMs(options.device, clock.step_ms, forced ? everything - options.budget : 0);
-  summary.feasible = tiering.feasible;
-  summary.infeasible_reason = tiering.infeasible_reason;
-  SumTiers(profile, *timeline, tiering, summary);
-  summary.plan_seconds =
+  result.summary = Summarize(profile, *timeline, tiering, plan, options);
+  result.sites = SumSites(profile, *timeline, behaviour, tiering);
+  result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;
 }

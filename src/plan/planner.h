@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/plan/hotness.h"
@@ -43,9 +44,20 @@ struct PlanSummary {
   std::array<TierSum, 4> tiers;  // by Tier
 };
 
+// What a steady step knows of one site, for reports.
+struct SiteSum {
+  uint64_t site = 0;
+  Tier tier = Tier::kWarm;
+  BlockClass block_class = BlockClass::kOther;
+  uint64_t bytes = 0;  // of all its blocks
+  uint64_t blocks = 0;
+  uint64_t touches = 0;  // of a step, summed over the blocks
+};
+
 struct PlanResult {
   Plan plan;
   PlanSummary summary;
+  std::vector<SiteSum> sites;  // the one with most bytes first
 };
 
 // Plans `profile`. An infeasible budget is not an error: the plan then keeps as little on the

@@ -1,9 +1,7 @@
 #include "src/report/plan_table.h"
 
-#include <algorithm>
 #include <array>
 #include <iterator>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -21,7 +19,7 @@ using plan::PlanSummary;
 using plan::Slot;
 using plan::Tier;
 
-constexpr size_t kLabelWidth = 52;
+constexpr size_t kLabelWidth = 48;
 using Text = fmt::memory_buffer;
 
 template <typename... Args>
@@ -119,39 +117,21 @@ void PrintCold(const std::vector<const Slot*>& slots, Text& out) {
         FormatSize(in_place.bytes), in_place.blocks, FormatSize(fetched.bytes), fetched.blocks);
 }
 
-void PrintSites(const Plan& plan, const std::vector<const Slot*>& slots, size_t top, Text& out) {
+void PrintSites(const plan::PlanResult& result, size_t top, Text& out) {
   absl::flat_hash_map<uint64_t, std::string> labels;
-  for (const plan::Site& site : plan.sites) labels[site.id] = site.label;
-  struct Row {
-    uint64_t site;
-    Tier tier;
-    BlockClass block_class;
-    Sum sum;
-  };
-  std::map<std::tuple<uint64_t, Tier, BlockClass>, Sum> by_site;
-  for (const Slot* slot : slots) {
-    Sum& sum = by_site[{slot->site, slot->tier, slot->block_class}];
-    sum.bytes += slot->bytes;
-    ++sum.blocks;
-  }
-  std::vector<Row> rows;
-  for (const auto& [key, sum] : by_site) {
-    rows.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), sum});
-  }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.sum.bytes > b.sum.bytes; });
-  Print(out, "\n{:<{}}{:>11}{:>8}  {:<8}{}\n", "Site", kLabelWidth, "bytes", "blocks", "tier",
-        "class");
-  for (size_t i = 0; i < rows.size() && i < top; ++i) {
-    const Row& row = rows[i];
-    auto label = labels.find(row.site);
+  for (const plan::Site& site : result.plan.sites) labels[site.id] = site.label;
+  Print(out, "\n{:<{}}{:>11}{:>7}{:>8}  {:<7}{}\n", "Site", kLabelWidth, "bytes", "blocks",
+        "touches", "tier", "class");
+  for (size_t i = 0; i < result.sites.size() && i < top; ++i) {
+    const plan::SiteSum& sum = result.sites[i];
+    auto label = labels.find(sum.site);
     const std::string name =
-        label == labels.end() ? fmt::format("site {:#x}", row.site) : label->second;
-    Print(out, "{:<{}}{:>11}{:>8}  {:<8}{}\n", Shortened(name, kLabelWidth - 1), kLabelWidth,
-          FormatSize(row.sum.bytes), row.sum.blocks, plan::TierName(row.tier),
-          plan::ClassName(row.block_class));
+        label == labels.end() ? fmt::format("site {:#x}", sum.site) : label->second;
+    Print(out, "{:<{}}{:>11}{:>7}{:>8}  {:<7}{}\n", Shortened(name, kLabelWidth - 1), kLabelWidth,
+          FormatSize(sum.bytes), sum.blocks, sum.touches, plan::TierName(sum.tier),
+          plan::ClassName(sum.block_class));
   }
-  if (rows.size() > top) Print(out, "... and {} more\n", rows.size() - top);
+  if (result.sites.size() > top) Print(out, "... and {} more\n", result.sites.size() - top);
 }
 
 }  // namespace
@@ -167,7 +147,7 @@ std::string PlanTable(const plan::PlanResult& result, size_t top_sites) {
   PrintTiers(result, out);
   PrintClasses(slots, out);
   PrintCold(slots, out);
-  PrintSites(result.plan, slots, top_sites, out);
+  PrintSites(result, top_sites, out);
   Print(out, "\nPlanned in {:.2f} s\n", summary.plan_seconds);
   return fmt::to_string(out);
 }
