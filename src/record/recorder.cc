@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "src/base/log.h"
-#include "src/callsite/callsite.h"
 #include "src/record/launch_scan.h"
 #include "src/record/recorder_state.h"
 #include "src/record/writer_thread.h"
@@ -161,8 +160,8 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
           .stream = StreamNumber(state, buffer, request.stream),
           .block = block,
           .bytes = request.bytes,
-          .site = callsite::Capture(),
-          .fingerprint = callsite::Fingerprint(),
+          .site = state.options.site(),
+          .fingerprint = state.options.fingerprint(),
           .address = ptr});
   });
 }

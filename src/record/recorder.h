@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "hooks/core_api.h"
+#include "src/callsite/callsite.h"
 #include "src/driver/driver_api.h"
 
 namespace ebt::record {
@@ -28,6 +29,9 @@ struct RecorderOptions {
   // Events that wait to be written, all threads together. Above it a recording thread waits, and
   // after a second the recorder turns itself off with one line.
   size_t max_bytes_in_flight = size_t{64} << 20;
+  // What says where an allocation comes from; tests put their own.
+  uint64_t (*site)() noexcept = callsite::Capture;
+  uint64_t (*fingerprint)() noexcept = callsite::Fingerprint;
 };
 
 // The functions named after hooks are called from inside them: thread-safe, they never throw,

@@ -6,10 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "src/base/log.h"
@@ -202,7 +207,8 @@ TEST_F(RecorderTest, RecordsNoMarkOnACapturingStream) {
 
 TEST_F(RecorderTest, KeepsTheOrderOfEachThreadInAStorm) {
   constexpr uint32_t kThreads = 4, kRounds = 500;
-  const auto recorder = Start();
+  // Sites of its own: ThreadSanitizer cannot follow what libunwind does at a thread's end.
+  const auto recorder = Start({.site = []() noexcept { return uint64_t{1}; }});
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
