@@ -73,12 +73,16 @@ struct StringState {
   bool ascii;
 };
 
-// Eight bytes from each end, enough to tell two texts of one length apart in practice.
-uint64_t MixEnds(uint64_t hash, const std::byte* data, int64_t bytes) noexcept {
-  hash = MixWord(hash, static_cast<uint64_t>(bytes));
-  if (bytes < 8) return hash;
-  hash = MixWord(hash, Read<uint64_t>(data, 0));
-  return MixWord(hash, Read<uint64_t>(data, static_cast<size_t>(bytes) - 8));
+// The length and eight bytes from each end, enough to tell two texts apart in practice.
+uint64_t MixEnds(uint64_t hash, const std::byte* data, size_t bytes) noexcept {
+  hash = MixWord(hash, bytes);
+  if (bytes >= sizeof(uint64_t)) {
+    hash = MixWord(hash, Read<uint64_t>(data, 0));
+    return MixWord(hash, Read<uint64_t>(data, bytes - sizeof(uint64_t)));
+  }
+  uint64_t word = 0;
+  std::memcpy(&word, data, bytes);
+  return MixWord(hash, word);
 }
 
 }  // namespace
@@ -150,12 +154,11 @@ uint64_t Interpreter::CodeIdentity(const std::byte* code) const noexcept {
   hash = MixWord(hash, reinterpret_cast<uint64_t>(filename));
   hash = MixWord(hash, reinterpret_cast<uint64_t>(name));
   hash = MixWord(hash, reinterpret_cast<uint64_t>(lines.data()));
-  hash = MixEnds(hash, reinterpret_cast<const std::byte*>(lines.data()),
-                 static_cast<int64_t>(lines.size()));
+  hash = MixEnds(hash, reinterpret_cast<const std::byte*>(lines.data()), lines.size());
   for (const std::byte* string : {filename, name}) {
     if (string == nullptr) continue;
     const StringState state(Read<uint32_t>(string, layout_.string_state));
-    const auto length = Read<int64_t>(string, layout_.string_length);
+    const auto length = Read<uint64_t>(string, layout_.string_length);
     if (!state.compact) continue;
     hash = MixEnds(hash,
                    string + (state.ascii ? layout_.string_ascii_size : layout_.string_compact_size),

@@ -17,6 +17,7 @@
 
 namespace {
 
+std::atomic<bool> g_waits_for_holder{false};
 std::atomic<bool> g_gil_is_held{false};
 std::atomic<bool> g_captured{false};
 
@@ -40,6 +41,9 @@ PROBE int ebt_test_capture(char* out, int size) {
 
 PROBE uint64_t ebt_test_fingerprint() { return ebt::callsite::Fingerprint(); }
 
+// Whether a thread is in ebt_test_capture_beside_gil.
+PROBE int ebt_test_waits_for_holder() { return g_waits_for_holder ? 1 : 0; }
+
 // Called with the GIL: keeps it until the other thread has captured.
 PROBE void ebt_test_hold_gil() {
   g_gil_is_held = true;
@@ -48,6 +52,7 @@ PROBE void ebt_test_hold_gil() {
 
 // Called without the GIL: captures while another thread has it and will not let go before.
 PROBE int ebt_test_capture_beside_gil(char* out, int size) {
+  g_waits_for_holder = true;
   while (!g_gil_is_held) std::this_thread::yield();
   const int bytes = ebt_test_capture(out, size);
   g_captured = true;
