@@ -252,6 +252,21 @@ std::optional<Steps> LongestMarkedRow(const Profile& profile, const Launches& la
   return steps;
 }
 
+// Set-up that launches nothing behind its last allocations lies in the first step. It is left
+// out then: what was set up is no step's own.
+void LeaveOutSetUp(const Profile& profile, Steps& steps) {
+  if (steps.steps < 2) return;
+  auto allocations = [&](uint64_t step) {
+    return std::count_if(profile.events.begin() + steps.start_events[step],
+                         profile.events.begin() + steps.start_events[step + 1],
+                         [](const Event& event) { return event.kind == EventKind::kAlloc; });
+  };
+  if (allocations(0) <= allocations(1)) return;
+  steps.first_launch += steps.period;
+  steps.start_events.erase(steps.start_events.begin());
+  --steps.steps;
+}
+
 }  // namespace
 
 uint64_t LaunchSymbol(uint64_t function, uint64_t shape) {
@@ -295,8 +310,10 @@ std::optional<StepDetector::Found> StepDetector::Check() const {
 
 std::optional<Steps> FindSteps(const Profile& profile) {
   const Launches launches = LaunchesOf(profile);
-  if (auto marked = LongestMarkedRow(profile, launches)) return marked;
-  return RepeatingSteps(launches);
+  auto steps = LongestMarkedRow(profile, launches);
+  if (!steps) steps = RepeatingSteps(launches);
+  if (steps) LeaveOutSetUp(profile, *steps);
+  return steps;
 }
 
 }  // namespace ebt::profile

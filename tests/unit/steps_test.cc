@@ -127,6 +127,21 @@ TEST(StepsTest, SmallLeakIsToleratedButNotGrowth) {
   EXPECT_FALSE(run(20 * kMiB).has_value());
 }
 
+TEST(StepsTest, SetUpWithoutLaunchesIsNotPartOfAStep) {
+  ProfileBuilder builder;
+  builder.Copy(builder.Alloc(kMiB, 1));
+  for (int step = 0; step < 5; ++step) {
+    const uint32_t block = builder.Alloc(kMiB, 2);
+    for (uint32_t f = 0; f < 4; ++f) builder.Launch(f, {block});
+    builder.Free(block);
+    builder.Launch(4, {});
+  }
+  auto steps = FindSteps(builder.profile);
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_EQ(steps->first_launch, 5u);
+  EXPECT_EQ(steps->steps, 4u);
+}
+
 TEST(StepsTest, MarksWin) {
   // Marks every second of what would be found without them.
   ProfileBuilder builder;

@@ -171,7 +171,7 @@ class Training : public ProfileBuilder {
     for (size_t i = 0; shape_.optimizer == Optimizer::kLoop && i < weights_.size(); ++i) {
       const uint32_t scratch = Alloc(shape_.weight, kOptimizerScratchSite);
       const uint32_t gradient = gradients_[weights_.size() - 1 - i];
-      Launch(kSquare, {gradient, scratch});
+      Launch(kSquare, {gradient, states_[2 * i], scratch});
       Launch(kAdam, {states_[2 * i], scratch}, 1);
       Launch(kAdam, {weights_[i], states_[2 * i], states_[2 * i + 1]}, 2);
       Free(scratch);
