@@ -9,12 +9,12 @@ Arena::Arena(std::unique_ptr<Backing> backing, StreamLedger& ledger)
 
 Arena::Outcome Arena::TakeAt(uint64_t offset, uint64_t bytes, CUstream stream) {
   bytes = AlignUp(bytes, kBlockAlignment);
-  std::vector<Piece> pieces;
-  {
-    absl::MutexLock lock(&mutex_);
-    pieces = map_.TakeAt(offset, bytes);
-  }
-  return Finish(std::move(pieces), bytes, stream);
+  return Finish(Claim(offset, bytes), bytes, stream);
+}
+
+Arena::Outcome Arena::TakeIdleAt(uint64_t offset, uint64_t bytes) {
+  bytes = AlignUp(bytes, kBlockAlignment);
+  return Finish(Claim(offset, bytes), bytes, std::nullopt);
 }
 
 Arena::Outcome Arena::Take(uint64_t bytes, CUstream stream, uint64_t* offset) {
@@ -26,21 +26,20 @@ Arena::Outcome Arena::Take(uint64_t bytes, CUstream stream, uint64_t* offset) {
     pieces = map_.TakeBestFit(bytes, tag);
   }
   if (!pieces.empty()) *offset = pieces.front().offset;
-  return Finish(std::move(pieces), bytes, stream);
+  return Finish(pieces, bytes, stream);
 }
 
-Arena::Outcome Arena::Finish(std::vector<Piece> pieces, uint64_t bytes, CUstream stream) {
+Arena::Outcome Arena::Finish(const std::vector<Piece>& pieces, uint64_t bytes,
+                             std::optional<CUstream> stream) {
   if (pieces.empty()) return Outcome::kOccupied;
   Outcome outcome = Outcome::kServed;
   if (backing_->Ensure(pieces.front().offset, bytes) != CUDA_SUCCESS) {
     outcome = Outcome::kNoMemory;
-  } else if (ledger_.OrderAfter(stream, pieces) != CUDA_SUCCESS) {
+  } else if ((stream ? ledger_.OrderAfter(*stream, pieces) : ledger_.WaitFor(pieces)) !=
+             CUDA_SUCCESS) {
     outcome = Outcome::kNotOrdered;
   }
-  if (outcome != Outcome::kServed) {
-    absl::MutexLock lock(&mutex_);
-    map_.Restore(pieces);
-  }
+  if (outcome != Outcome::kServed) Unclaim(pieces);
   return outcome;
 }
 
@@ -61,6 +60,16 @@ void Arena::GiveIdle(uint64_t offset, uint64_t bytes) {
 bool Arena::IsFree(uint64_t offset, uint64_t bytes) const {
   absl::MutexLock lock(&mutex_);
   return map_.IsFree(offset, bytes);
+}
+
+std::vector<Piece> Arena::Claim(uint64_t offset, uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  return map_.TakeAt(offset, bytes);
+}
+
+void Arena::Unclaim(const std::vector<Piece>& pieces) {
+  absl::MutexLock lock(&mutex_);
+  map_.Restore(pieces);
 }
 
 void Arena::SetAllIdle() {

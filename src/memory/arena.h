@@ -5,6 +5,8 @@
 #include <cuda.h>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -29,6 +31,9 @@ class Arena {
   };
   // A block of `bytes` at `offset`, for work that `stream` will do from now on.
   Outcome TakeAt(uint64_t offset, uint64_t bytes, CUstream stream);
+  // The same for work of any stream at once, as cuMemAlloc gives it: waits on the host for the
+  // memory's last users.
+  Outcome TakeIdleAt(uint64_t offset, uint64_t bytes);
   // A block of `bytes` anywhere; *offset says where.
   Outcome Take(uint64_t bytes, CUstream stream, uint64_t* offset);
 
@@ -38,6 +43,9 @@ class Arena {
   void GiveIdle(uint64_t offset, uint64_t bytes);
 
   bool IsFree(uint64_t offset, uint64_t bytes) const;
+  // Keeps everybody off a free range until Unclaim, without memory or order. Empty: in use.
+  std::vector<Piece> Claim(uint64_t offset, uint64_t bytes);
+  void Unclaim(const std::vector<Piece>& pieces);
   void SetAllIdle();
 
   CUdeviceptr base() const { return backing_->base(); }
@@ -47,7 +55,8 @@ class Arena {
   Backing& backing() { return *backing_; }
 
  private:
-  Outcome Finish(std::vector<Piece> pieces, uint64_t bytes, CUstream stream);
+  // stream: whose work comes next; none: anybody's.
+  Outcome Finish(const std::vector<Piece>& pieces, uint64_t bytes, std::optional<CUstream> stream);
 
   const std::unique_ptr<Backing> backing_;
   StreamLedger& ledger_;

@@ -129,6 +129,14 @@ void MappedRange::UnmapChunk(size_t chunk) {
   mapped_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
+std::vector<uint64_t> MappedRange::MappedChunks() const {
+  std::vector<uint64_t> offsets;
+  const size_t chunks = (size_ + kChunkBytes - 1) / kChunkBytes;
+  for (size_t chunk = 0; chunk < chunks; ++chunk)
+    if (present_[chunk].load(std::memory_order_relaxed)) offsets.push_back(chunk * kChunkBytes);
+  return offsets;
+}
+
 uint64_t MappedRange::ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free) {
   absl::MutexLock lock(&mutex_);
   uint64_t released = 0;

@@ -59,8 +59,12 @@ class MappedRange : public Backing {
   CUresult Ensure(uint64_t offset, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t device_bytes() const override { return mapped_.load(std::memory_order_relaxed); }
 
+  // The chunks with memory behind them, by offset; bytes of the chunk at an offset.
+  std::vector<uint64_t> MappedChunks() const;
+  uint64_t ChunkBytesAt(uint64_t offset) const { return ChunkBytes(offset / kChunkBytes); }
   // Gives back every chunk that `is_free(offset, bytes)` says nobody uses. Nothing on the
-  // device may use those any more. Returns the bytes given back.
+  // device may use those any more, and nobody may begin to until this returns. Returns the
+  // bytes given back.
   uint64_t ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,5 +1,6 @@
 #include "src/memory/stream_ledger.h"
 
+#include <algorithm>
 #include <atomic>
 
 namespace ebt::memory {
@@ -12,6 +13,16 @@ uint64_t ThreadNumber() {
   return number;
 }
 
+// The tags of `pieces` other than `own`, each once.
+std::vector<StreamTag> TagsOf(const std::vector<Piece>& pieces, StreamTag own) {
+  std::vector<StreamTag> tags;
+  for (const Piece& piece : pieces) {
+    if (piece.tag == kIdle || piece.tag == own) continue;
+    if (std::find(tags.begin(), tags.end(), piece.tag) == tags.end()) tags.push_back(piece.tag);
+  }
+  return tags;
+}
+
 }  // namespace
 
 StreamTag StreamLedger::TagOf(CUstream stream) {
@@ -20,7 +31,7 @@ StreamTag StreamLedger::TagOf(CUstream stream) {
                                              per_thread ? ThreadNumber() : 0};
   absl::MutexLock lock(&mutex_);
   auto [at, fresh] = tags_.try_emplace(key, static_cast<StreamTag>(entries_.size()));
-  if (fresh) entries_.push_back({key.first, !per_thread, nullptr});
+  if (fresh) entries_.push_back({key.first, !per_thread});
   return at->second;
 }
 
@@ -47,31 +58,46 @@ CUresult StreamLedger::Freed(StreamTag tag) {
   return RecordInto(tag, CU_STREAM_PER_THREAD);
 }
 
-CUresult StreamLedger::OrderAfter(CUstream stream, const std::vector<Piece>& pieces) {
-  const StreamTag own = TagOf(stream);
-  std::vector<StreamTag> others;
-  for (const Piece& piece : pieces) {
-    if (piece.tag == kIdle || piece.tag == own) continue;
-    bool known = false;
-    for (StreamTag other : others) known |= other == piece.tag;
-    if (!known) others.push_back(piece.tag);
+bool StreamLedger::Capturing(CUstream stream) const {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver_.fn_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
+         status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUresult StreamLedger::WithEventOf(StreamTag tag, const std::function<CUresult(CUevent)>& use) {
+  Entry entry;
+  {
+    absl::MutexLock lock(&mutex_);
+    entry = entries_[tag];
   }
-  for (StreamTag other : others) {
-    Entry entry;
-    {
-      absl::MutexLock lock(&mutex_);
-      entry = entries_[other];
-    }
-    CUresult result = CUDA_SUCCESS;
-    CUevent event = entry.event;
-    if (entry.nameable) {
-      // What is queued now covers what was queued when the memory was freed. The event may go
-      // at once: the wait has taken note of this recording.
-      result = driver_.fn_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-      if (result == CUDA_SUCCESS) result = driver_.fn_cuEventRecord(event, entry.stream);
-    }
-    if (result == CUDA_SUCCESS && event) result = driver_.fn_cuStreamWaitEvent(stream, event, 0);
-    if (entry.nameable && event) driver_.fn_cuEventDestroy_v2(event);
+  if (entry.lost) return CUDA_ERROR_INVALID_HANDLE;
+  if (!entry.nameable) return entry.event ? use(entry.event) : CUDA_SUCCESS;
+  // An event of a capture would draw whoever waits for it into the capture.
+  if (Capturing(entry.stream)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  // What is queued now covers what was queued when the memory was freed. The event may go at
+  // once: a wait has taken note of this recording.
+  CUevent event = nullptr;
+  CUresult result = driver_.fn_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  if (result != CUDA_SUCCESS) return result;
+  result = driver_.fn_cuEventRecord(event, entry.stream);
+  if (result == CUDA_SUCCESS) result = use(event);
+  driver_.fn_cuEventDestroy_v2(event);
+  return result;
+}
+
+CUresult StreamLedger::OrderAfter(CUstream stream, const std::vector<Piece>& pieces) {
+  for (StreamTag other : TagsOf(pieces, TagOf(stream))) {
+    const CUresult result = WithEventOf(
+        other, [&](CUevent event) { return driver_.fn_cuStreamWaitEvent(stream, event, 0); });
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamLedger::WaitFor(const std::vector<Piece>& pieces) {
+  for (StreamTag tag : TagsOf(pieces, kIdle)) {
+    const CUresult result =
+        WithEventOf(tag, [&](CUevent event) { return driver_.fn_cuEventSynchronize(event); });
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -86,9 +112,10 @@ void StreamLedger::StreamDestroyed(CUstream stream) {
     tag = at->second;
     tags_.erase(at);
   }
-  RecordInto(tag, stream);
+  const CUresult recorded = RecordInto(tag, stream);
   absl::MutexLock lock(&mutex_);
   entries_[tag].nameable = false;
+  entries_[tag].lost = recorded != CUDA_SUCCESS;
 }
 
 }  // namespace ebt::memory

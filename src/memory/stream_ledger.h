@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <functional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -31,6 +32,10 @@ class StreamLedger {
   // must not be used by `stream`.
   CUresult OrderAfter(CUstream stream, const std::vector<Piece>& pieces);
 
+  // Returns when what is queued now in the order of each tag of `pieces` has run: for memory
+  // that work of any stream may use at once. CUDA_SUCCESS, or the driver's first refusal.
+  CUresult WaitFor(const std::vector<Piece>& pieces);
+
   // Call when memory is freed in the order of `tag`: a stream that other threads cannot name
   // leaves its event here. CUDA_SUCCESS, or the driver's refusal.
   CUresult Freed(StreamTag tag);
@@ -43,9 +48,13 @@ class StreamLedger {
     CUstream stream = nullptr;
     bool nameable = true;     // false: destroyed, or another thread's per-thread stream
     CUevent event = nullptr;  // covers all freed memory of an entry that is not nameable
+    bool lost = false;        // destroyed without an event: nobody can be ordered after it
   };
 
   CUresult RecordInto(StreamTag tag, CUstream stream);
+  // Calls `use` with an event behind what is queued now in the order of `tag`.
+  CUresult WithEventOf(StreamTag tag, const std::function<CUresult(CUevent)>& use);
+  bool Capturing(CUstream stream) const;
 
   const DriverApi& driver_;
   absl::Mutex mutex_;
