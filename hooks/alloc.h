@@ -12,6 +12,11 @@ CUresult Allocate(const ebt_core* core, ebt_alloc request, CUdeviceptr* ptr, Rea
   CUresult result;
   if (core && ptr && core->alloc(&request, ptr, &result)) return result;
   result = real_call();
+  if (core && ptr && result == CUDA_ERROR_OUT_OF_MEMORY) {
+    // What the core holds and nobody uses is as good as free.
+    core->pool_trim(nullptr, 0);
+    result = real_call();
+  }
   if (core && ptr) {
     if (result == CUDA_SUCCESS) {
       core->allocated(&request, *ptr);

@@ -39,6 +39,7 @@ bool PoolCounters::Extra(CUmemoryPool pool, CUmemPool_attribute attribute, uint6
   absl::MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
   const Counters counters = at == pools_.end() ? Counters{} : at->second;
+  if (!counters.servable) return false;  // nothing of ours is in it
   switch (attribute) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
       *extra = counters.used;

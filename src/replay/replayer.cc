@@ -72,7 +72,7 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
 }
 
 bool Replayer::Capturing(CUstream stream) {
-  if (captures_.load(std::memory_order_relaxed) <= 0) return false;
+  if (captures_.load(std::memory_order_relaxed) == 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return driver_.fn_cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS ||
          status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -94,6 +94,7 @@ bool Replayer::PoolOf(const ebt_alloc& request, CUmemoryPool* pool) {
 const plan::Slot* Replayer::Match(const ebt_alloc& request) {
   const uint64_t fingerprint = callsite::Fingerprint();
   absl::MutexLock lock(&mutex_);
+  const plan::Slot* const before = matcher_.last();
   const plan::Slot* slot = matcher_.Next(request.bytes, fingerprint);
   const uint64_t seen = matcher_.matched() + matcher_.missed();
   if (seen == kTrialAllocations && matcher_.matched() < kLeastMatched)
@@ -101,8 +102,8 @@ const plan::Slot* Replayer::Match(const ebt_alloc& request) {
         "the plan does not fit this job (it was made from another one, or the job's "
         "arguments changed; record and plan again)");
   if (slot && slot == matcher_.last()) {
-    if (slot->launch < step_launch_.load(std::memory_order_relaxed))
-      next_transfer_.store(0, std::memory_order_relaxed);  // the step began anew
+    // The step began anew. Launch counts do not tell: a run may launch more than the recording.
+    if (before && slot <= before) next_transfer_.store(0, std::memory_order_relaxed);
     step_launch_.store(slot->launch, std::memory_order_relaxed);
   }
   return slot;
@@ -114,7 +115,10 @@ bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& re
   Arena* arena = cold ? space.cold() : space.warm();
   if (!arena) return false;
   const uint64_t offset = slot.offset - (cold ? plan_.warm_bytes : 0);
-  if (arena->TakeAt(offset, request.bytes, request.stream) != Arena::Outcome::kServed) return false;
+  const Arena::Outcome outcome = request.kind == EBT_ALLOC_LINEAR
+                                     ? arena->TakeIdleAt(offset, request.bytes)
+                                     : arena->TakeAt(offset, request.bytes, request.stream);
+  if (outcome != Arena::Outcome::kServed) return false;
   *block = {arena, offset, request.bytes, nullptr, cold};
   return true;
 }
@@ -168,31 +172,41 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
 
 uint64_t Replayer::Reserved(const Space& space) { return space.device_bytes() + cold_live_bytes_; }
 
-bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
-  Block block{};
-  std::shared_ptr<Space> space;
+bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
   {
     absl::MutexLock lock(&mutex_);
     const auto at = blocks_.find(ptr);
     if (at == blocks_.end()) return false;
-    // Under capture a free is a graph node, and only of graph memory: the driver says so.
-    if (ordered && Capturing(stream)) return false;
-    block = at->second;
-    space = space_;
+    *block = at->second;
     blocks_.erase(at);
-    const uint64_t rounded = AlignUp(block.bytes, kBlockAlignment);
+    const uint64_t rounded = AlignUp(block->bytes, kBlockAlignment);
     live_bytes_ -= rounded;
-    if (block.cold) cold_live_bytes_ -= rounded;
+    if (block->cold) cold_live_bytes_ -= rounded;
   }
-  if (block.pool) pools_.Freed(block.pool, AlignUp(block.bytes, kBlockAlignment));
-  *result = CUDA_SUCCESS;
+  if (block->pool) pools_.Freed(block->pool, AlignUp(block->bytes, kBlockAlignment));
+  return true;
+}
+
+bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
+  std::shared_ptr<Space> space;  // keeps the block's arena
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!blocks_.contains(ptr)) return false;
+    space = space_;
+  }
+  // Under capture a free is a graph node, and only of graph memory: the driver says so.
+  if (ordered && Capturing(stream)) return false;
+  // cuMemFree waits for the work that may still use the block, and where it may not wait the
+  // block stays.
+  *result = ordered ? CUDA_SUCCESS : driver_.fn_cuCtxSynchronize();
+  if (*result != CUDA_SUCCESS) return true;
+  Block block{};
+  if (!Unregister(ptr, &block)) return false;
   if (ordered) {
     block.arena->Give(block.offset, block.bytes, stream);
-    return true;
+  } else {
+    block.arena->GiveIdle(block.offset, block.bytes);
   }
-  // cuMemFree waits for the work that may still use the block.
-  *result = driver_.fn_cuCtxSynchronize();
-  if (*result == CUDA_SUCCESS) block.arena->GiveIdle(block.offset, block.bytes);
   return true;
 }
 
@@ -227,18 +241,20 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   size_t free = 0, total = 0;
   *result = driver_.fn_cuMemGetInfo_v2(&free, &total);
   if (*result != CUDA_SUCCESS) return true;
-  uint64_t live = 0, used = 0;
+  uint64_t live = 0;
   {
     absl::MutexLock lock(&mutex_);
     live = live_bytes_;
-    used = Reserved(*space);
   }
   // What we hold and nobody uses can be had; what the program holds cannot be free as well,
   // wherever it lies.
-  uint64_t usable = free + space->idle_device_bytes();
-  usable = std::min<uint64_t>(usable, total - std::min<uint64_t>(total, live));
-  if (options_.budget > 0)
+  const uint64_t idle = space->idle_device_bytes();
+  uint64_t usable = std::min<uint64_t>(free + idle, total - std::min<uint64_t>(total, live));
+  if (options_.budget > 0) {
+    const uint64_t held = space->device_bytes();
+    const uint64_t used = held - std::min(held, idle);
     usable = std::min(usable, options_.budget - std::min(options_.budget, used));
+  }
   if (free_bytes) *free_bytes = usable;
   if (total_bytes) *total_bytes = total;
   return true;
@@ -284,7 +300,7 @@ bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, 
 }
 
 void Replayer::PoolTrim() {
-  if (captures_.load(std::memory_order_relaxed) > 0) return;
+  if (captures_.load(std::memory_order_relaxed) != 0) return;
   if (const std::shared_ptr<Space> space = CurrentSpace()) space->Trim();
 }
 
@@ -305,6 +321,18 @@ void Replayer::StreamDestroyed(CUstream stream) {
   if (space) space->ledger().StreamDestroyed(stream);
 }
 
+void Replayer::CaptureBegun(CUstream stream) {
+  absl::MutexLock lock(&mutex_);
+  capturing_.insert(stream);
+  captures_.store(capturing_.size(), std::memory_order_relaxed);
+}
+
+void Replayer::CaptureEnded(CUstream stream) {
+  absl::MutexLock lock(&mutex_);
+  capturing_.erase(stream);
+  captures_.store(capturing_.size(), std::memory_order_relaxed);
+}
+
 void Replayer::Forget() {
   std::shared_ptr<Space> space;
   {
@@ -314,8 +342,14 @@ void Replayer::Forget() {
     live_bytes_ = cold_live_bytes_ = 0;
     space = std::move(space_);
   }
-  // What is queued may still use the memory; it ends with the context, and we before it.
+  // What is queued may still use the memory; it ends with the context, and we before it. The
+  // context that ends need not be the one that is current.
+  CUcontext current = nullptr;
+  driver_.fn_cuCtxGetCurrent(&current);
+  driver_.fn_cuCtxSetCurrent(space->context());
   driver_.fn_cuCtxSynchronize();
+  space.reset();
+  driver_.fn_cuCtxSetCurrent(current);
   Disable("the context that the plan was kept in is destroyed");
 }
 

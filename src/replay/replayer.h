@@ -11,7 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
@@ -51,8 +51,8 @@ class Replayer {
   void StreamDestroyed(CUstream stream);
   void ContextGone(CUcontext context);  // before the driver's call
   void DeviceReset(CUdevice device);    // before the driver's call
-  void CaptureBegun() { captures_.fetch_add(1, std::memory_order_relaxed); }
-  void CaptureEnded() { captures_.fetch_sub(1, std::memory_order_relaxed); }
+  void CaptureBegun(CUstream stream);
+  void CaptureEnded(CUstream stream);  // also where no capture had begun
 
   ebbtide_statistics Statistics();
 
@@ -82,6 +82,8 @@ class Replayer {
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
+  // Takes the block at `ptr` off the books; false: not ours.
+  bool Unregister(CUdeviceptr ptr, Block* block);
   uint64_t Reserved(const Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FindTransfers();
   void Disable(const char* why);
@@ -92,7 +94,7 @@ class Replayer {
   std::vector<Transfer> transfers_;  // by launch
 
   std::atomic<bool> disabled_{false};
-  std::atomic<int> captures_{0};
+  std::atomic<size_t> captures_{0};  // size of capturing_
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<uint32_t> step_launch_{0};  // launches of the present step so far
   std::atomic<uint32_t> next_transfer_{0};
@@ -101,6 +103,7 @@ class Replayer {
   std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<CUstream> capturing_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<CUdeviceptr, Block> blocks_ ABSL_GUARDED_BY(mutex_);
   uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold

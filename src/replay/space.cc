@@ -1,5 +1,8 @@
 #include "src/replay/space.h"
 
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
@@ -69,9 +72,22 @@ uint64_t Space::idle_device_bytes() const {
 }
 
 void Space::Trim() {
-  if (driver_.fn_cuCtxSynchronize() != CUDA_SUCCESS) return;
-  dynamic_range_->ReleaseChunks(
-      [this](uint64_t offset, uint64_t bytes) { return dynamic_->IsFree(offset, bytes); });
+  // Claimed first and drained afterwards: nobody can take what is about to be unmapped, and
+  // what is freed meanwhile stays.
+  std::vector<memory::Piece> claimed;
+  absl::flat_hash_set<uint64_t> chunks;
+  for (uint64_t offset : dynamic_range_->MappedChunks()) {
+    const auto pieces = dynamic_->Claim(offset, dynamic_range_->ChunkBytesAt(offset));
+    if (!pieces.empty()) chunks.insert(offset);
+    claimed.insert(claimed.end(), pieces.begin(), pieces.end());
+  }
+  if (claimed.empty()) return;
+  if (driver_.fn_cuCtxSynchronize() == CUDA_SUCCESS) {
+    dynamic_range_->ReleaseChunks(
+        [&chunks](uint64_t offset, uint64_t) { return chunks.contains(offset); });
+    for (memory::Piece& piece : claimed) piece.tag = memory::kIdle;
+  }
+  dynamic_->Unclaim(claimed);
 }
 
 }  // namespace ebt::replay

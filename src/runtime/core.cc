@@ -123,9 +123,9 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_PRIMARY_RESET:
       return replayer.DeviceReset(static_cast<CUdevice>(reinterpret_cast<uintptr_t>(object)));
     case EBT_CAPTURE_BEGIN:
-      return replayer.CaptureBegun();
+      return replayer.CaptureBegun(static_cast<CUstream>(object));
     case EBT_CAPTURE_END:
-      return replayer.CaptureEnded();
+      return replayer.CaptureEnded(static_cast<CUstream>(object));
     case EBT_POOL_CREATE:
       return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
                                   *static_cast<const CUmemPoolProps*>(detail));
