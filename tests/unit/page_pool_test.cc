@@ -1,0 +1,153 @@
+#include "src/memory/page_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "src/base/units.h"
+#include "tests/unit/simulated_device.h"
+
+namespace ebt::memory {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kChunk = 32 * kMiB;
+
+class PagePoolTest : public test::SimulatedDevice {
+ protected:
+  // Bytes that the device has lent since the test began.
+  uint64_t Lent() const { return DeviceBytes() - before_; }
+
+  const DriverApi& driver_ = test::SimulatedDriver();
+  const uint64_t before_ = DeviceBytes();
+};
+
+TEST_F(PagePoolTest, CountsWhatItHandsOutAsTheDeviceDoes) {
+  PagePool pool(driver_, 0, 0);
+  EXPECT_EQ(pool.granularity(), 2 * kMiB);
+  CUmemGenericAllocationHandle first = 0, second = 0;
+  EXPECT_EQ(pool.Get(4 * kMiB, &first), CUDA_SUCCESS);
+  EXPECT_EQ(pool.Get(2 * kMiB, &second), CUDA_SUCCESS);
+  EXPECT_EQ(pool.bytes(), 6 * kMiB);
+  EXPECT_EQ(Lent(), 6 * kMiB);
+  pool.Put(4 * kMiB, first);
+  EXPECT_EQ(pool.bytes(), 2 * kMiB);
+  EXPECT_EQ(pool.peak_bytes(), 6 * kMiB);
+  EXPECT_EQ(Lent(), 2 * kMiB);
+  pool.Put(2 * kMiB, second);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(PagePoolTest, TheLimitIsExact) {
+  PagePool pool(driver_, 0, 4 * kMiB);
+  CUmemGenericAllocationHandle handle = 0, refused = 0;
+  EXPECT_EQ(pool.Get(6 * kMiB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(pool.Get(4 * kMiB, &handle), CUDA_SUCCESS);
+  EXPECT_EQ(pool.Get(2 * kMiB, &refused), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(pool.bytes(), 4 * kMiB);
+  EXPECT_EQ(pool.peak_bytes(), 4 * kMiB);
+  pool.Put(4 * kMiB, handle);
+}
+
+TEST_F(PagePoolTest, ARefusalCountsForNothing) {
+  PagePool pool(driver_, 0, 0);
+  SetFaults("cuMemCreate:1=2");
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(pool.Get(2 * kMiB, &handle), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(pool.bytes(), 0u);
+  EXPECT_EQ(pool.peak_bytes(), 0u);
+}
+
+TEST_F(PagePoolTest, ADeviceWithoutVirtualMemoryIsRefusedInWords) {
+  SetFaults("cuMemGetAllocationGranularity:1=801");
+  PagePool pool(driver_, 0, 0);
+  EXPECT_EQ(MappedRange::Reserve(pool, kChunk).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(PagePoolTest, ARefusedReservationIsAnError) {
+  PagePool pool(driver_, 0, 0);
+  SetFaults("cuMemAddressReserve:1=2");
+  const auto range = MappedRange::Reserve(pool, kChunk);
+  ASSERT_FALSE(range.ok());
+  EXPECT_THAT(range.status().message(), ::testing::HasSubstr("OUT_OF_MEMORY"));
+}
+
+class MappedRangeTest : public PagePoolTest {
+ protected:
+  // Three chunks, the last of 2 MiB.
+  MappedRangeTest() { range_ = MappedRange::Reserve(pool_, 2 * kChunk + 2 * kMiB).value(); }
+
+  PagePool pool_{driver_, 0, 0};
+  std::unique_ptr<MappedRange> range_;
+};
+
+TEST_F(MappedRangeTest, LiesHighAndHoldsNothingAtFirst) {
+  EXPECT_GE(range_->base(), 0x5e5e'0000'0000u);
+  EXPECT_EQ(range_->size(), 2 * kChunk + 2 * kMiB);
+  EXPECT_EQ(range_->device_bytes(), 0u);
+  EXPECT_EQ(Lent(), 0u);
+  EXPECT_THAT(range_->MappedChunks(), IsEmpty());
+}
+
+TEST_F(MappedRangeTest, MapsOnlyTheChunksThatAreUsed) {
+  EXPECT_EQ(range_->Ensure(kChunk + 512, 512), CUDA_SUCCESS);
+  EXPECT_EQ(range_->device_bytes(), kChunk);
+  EXPECT_EQ(Lent(), kChunk);
+  EXPECT_EQ(range_->Ensure(kChunk, kChunk), CUDA_SUCCESS);  // there already
+  EXPECT_EQ(Lent(), kChunk);
+  EXPECT_EQ(range_->Ensure(2 * kChunk - 512, 1024), CUDA_SUCCESS);  // into the short last one
+  EXPECT_EQ(Lent(), kChunk + 2 * kMiB);
+  EXPECT_THAT(range_->MappedChunks(), ElementsAre(kChunk, 2 * kChunk));
+}
+
+TEST_F(MappedRangeTest, NothingNeedsNothing) {
+  EXPECT_EQ(range_->Ensure(0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(MappedRangeTest, MemoryCanBeUsedAcrossTheBordersOfChunks) {
+  ASSERT_EQ(range_->Ensure(0, range_->size()), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8(range_->base() + kChunk - 512, 0x5a, 1024), CUDA_SUCCESS);
+  std::vector<unsigned char> bytes(1024);
+  ASSERT_EQ(cuMemcpyDtoH(bytes.data(), range_->base() + kChunk - 512, 1024), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, std::vector<unsigned char>(1024, 0x5a));
+}
+
+TEST_F(MappedRangeTest, ARefusalAtAnyCallLeavesTheChunkAsItWas) {
+  for (const char* fault : {"cuMemCreate:1=2", "cuMemMap:1=999", "cuMemSetAccess:1=2"}) {
+    SetFaults(fault);
+    EXPECT_NE(range_->Ensure(0, 512), CUDA_SUCCESS) << fault;
+    EXPECT_EQ(range_->device_bytes(), 0u) << fault;
+    EXPECT_EQ(pool_.bytes(), 0u) << fault;
+    EXPECT_EQ(Lent(), 0u) << fault;
+  }
+  SetFaults("");
+  EXPECT_EQ(range_->Ensure(0, 512), CUDA_SUCCESS);
+}
+
+TEST_F(MappedRangeTest, GivesBackOnlyTheChunksThatAreFree) {
+  ASSERT_EQ(range_->Ensure(0, range_->size()), CUDA_SUCCESS);
+  EXPECT_EQ(range_->ReleaseChunks([](uint64_t offset, uint64_t) { return offset != kChunk; }),
+            kChunk + 2 * kMiB);
+  EXPECT_EQ(range_->device_bytes(), kChunk);
+  EXPECT_EQ(Lent(), kChunk);
+  EXPECT_THAT(range_->MappedChunks(), ElementsAre(kChunk));
+  EXPECT_EQ(cuMemsetD8(range_->base() + kChunk, 1, 512), CUDA_SUCCESS);
+  EXPECT_EQ(range_->Ensure(0, 512), CUDA_SUCCESS);  // and takes them again
+  EXPECT_EQ(Lent(), 2 * kChunk);
+}
+
+TEST_F(MappedRangeTest, EndsWithNothingLent) {
+  ASSERT_EQ(range_->Ensure(0, range_->size()), CUDA_SUCCESS);
+  range_.reset();
+  EXPECT_EQ(pool_.bytes(), 0u);
+  EXPECT_EQ(Lent(), 0u);
+}
+
+}  // namespace
+}  // namespace ebt::memory
