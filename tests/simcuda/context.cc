@@ -104,7 +104,7 @@ CUresult PrimaryReset(CUdevice ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   if (device->primary != nullptr) {
     DestroyContext(device->primary);
-    device->default_pool->Trim(0);
+    device->default_pool->Reset();
   }
   device->primary_references = 0;
   return CUDA_SUCCESS;

@@ -176,7 +176,7 @@ CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t
   work.duration = [=]() -> Ns {
     if (!rows_accessible()) return kMemsetMinimum;
     Traffic traffic;
-    ++S().use_counter;
+    AccessScope access;
     for (uint64_t row = 0; row < height; ++row) {
       Touch({address + row * pitch, row_bytes, false, true}, device, &traffic);
     }

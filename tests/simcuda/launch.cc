@@ -41,7 +41,7 @@ CUresult Pack(const Kernel& kernel, void** parameters, void** extra,
 
 Ns KernelTime(const Kernel& kernel, const std::vector<Span>& spans, Device* device) {
   Traffic traffic;
-  ++S().use_counter;
+  AccessScope access;
   uint64_t elements = 0;
   for (const Span& span : spans) {
     Touch(span, device, &traffic);

@@ -90,7 +90,7 @@ uint64_t BytesToBringOut(const PageRange& range) {
 }
 
 Ns Prefetch(const PageRange& range, Device* device, int target) {
-  ++S().use_counter;
+  AccessScope access;
   uint64_t moved = 0;
   for (size_t i = range.first; i < range.last; ++i) moved += MovePage(range.region, i, target);
   (target == ManagedPage::kHost ? device->link_out : device->link_in) += moved;

@@ -236,6 +236,9 @@ Place PlaceOf(uint64_t address) {
   return {.device = owner == nullptr ? -1 : owner->ordinal};
 }
 
+AccessScope::AccessScope() { ++S().use_counter; }
+AccessScope::~AccessScope() { ++S().use_counter; }
+
 bool TakeMemory(Device* device, uint64_t bytes, uint64_t* evicted) {
   if (bytes > device->capacity) return false;
   while (device->used + bytes > device->capacity) {

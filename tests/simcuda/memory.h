@@ -88,6 +88,12 @@ struct Place {
 };
 Place PlaceOf(uint64_t address);
 
+// While it lives, pages touched through it are not evicted to make room for each other.
+struct AccessScope {
+  AccessScope();
+  ~AccessScope();
+};
+
 // Takes `bytes` of the device's memory, evicting managed pages where that helps. False: no room.
 bool TakeMemory(Device* device, uint64_t bytes, uint64_t* evicted = nullptr);
 void GiveMemory(Device* device, uint64_t bytes);

@@ -169,6 +169,14 @@ void Pool::Trim(uint64_t keep) {
   }
 }
 
+void Pool::Reset() {
+  for (auto& [base, chunk] : chunks) {
+    for (auto& [address, block] : chunk.blocks) block = {.bytes = block.bytes};
+  }
+  used = 0;
+  Trim(0);
+}
+
 Pool* PoolOfBlock(uint64_t address) {
   for (Pool* pool : S().pools) {
     for (const auto& [base, chunk] : pool->chunks) {

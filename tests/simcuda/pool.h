@@ -40,6 +40,8 @@ struct Pool {
   bool Free(uint64_t address, Stream* stream);
   // Gives whole free chunks back while more than `keep` bytes are reserved.
   void Trim(uint64_t keep);
+  // Gives everything back, live blocks included; the device must be idle.
+  void Reset();
 
  private:
   uint64_t TakeFit(uint64_t bytes, Stream* stream);
