@@ -9,8 +9,10 @@
 
 #include <bit>
 #include <cmath>
+#include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/profile/encoding.h"
 #include "src/profile/event_assembly.h"
@@ -308,16 +310,13 @@ absl::Status CannotRead(const std::string& path, int error) {
                                         path, strerror(error)));
 }
 
-absl::Status ReadAll(int fd, const std::string& path, std::string& bytes) {
-  struct stat status;
-  if (::fstat(fd, &status) != 0) return CannotRead(path, errno);
-  if (!S_ISREG(status.st_mode)) {
-    return absl::InvalidArgumentError(path + ": not a file: name a profile");
-  }
-  bytes.resize(static_cast<size_t>(status.st_size));
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
+// Appends up to `most` bytes; fewer only at the end of the file.
+absl::Status ReadPiece(int fd, const std::string& path, size_t most, std::string& bytes) {
+  size_t filled = bytes.size();
+  const size_t end = filled + most;
+  bytes.resize(end);
+  while (filled < end) {
+    const ssize_t got = ::read(fd, bytes.data() + filled, end - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return CannotRead(path, errno);
     if (got == 0) break;
@@ -325,6 +324,21 @@ absl::Status ReadAll(int fd, const std::string& path, std::string& bytes) {
   }
   bytes.resize(filled);
   return absl::OkStatus();
+}
+
+absl::Status ReadAll(int fd, const std::string& path, std::string& bytes) {
+  struct stat status;
+  if (::fstat(fd, &status) != 0) return CannotRead(path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::InvalidArgumentError(path + ": not a file: name a profile");
+  }
+  if (absl::Status header = ReadPiece(fd, path, kHeaderBytes, bytes); !header.ok()) return header;
+  // Somebody's checkpoint of many gigabytes is not read to be told that it is no profile.
+  const auto size = static_cast<uint64_t>(status.st_size);
+  if (size <= bytes.size() || bytes.compare(0, kMagic.size(), kMagic) != 0) {
+    return absl::OkStatus();
+  }
+  return ReadPiece(fd, path, size - bytes.size(), bytes);
 }
 
 }  // namespace
@@ -336,11 +350,15 @@ absl::StatusOr<Profile> ParseProfile(std::string_view bytes, const std::string& 
 absl::StatusOr<Profile> ReadProfile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return CannotRead(path, errno);
-  std::string bytes;
-  const absl::Status status = ReadAll(fd, path, bytes);
-  ::close(fd);
-  if (!status.ok()) return status;
-  return ParseProfile(bytes, path);
+  const absl::Cleanup close_file = [fd] { ::close(fd); };
+  try {
+    std::string bytes;
+    if (absl::Status status = ReadAll(fd, path, bytes); !status.ok()) return status;
+    return ParseProfile(bytes, path);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        path + ": does not fit into this machine's memory: read it on a larger one");
+  }
 }
 
 }  // namespace ebt::profile

@@ -19,7 +19,8 @@ namespace ebt::profile {
 //  - launches name existing functions.
 // A file that stops early is read up to its last whole chunk, with Profile::truncated set.
 // Errors: kNotFound and kPermissionDenied (cannot be opened), kInvalidArgument (not a profile),
-// kFailedPrecondition (a newer format), kDataLoss (damaged). Thread-safe.
+// kFailedPrecondition (a newer format), kDataLoss (damaged), kResourceExhausted (no memory).
+// Thread-safe.
 absl::StatusOr<Profile> ReadProfile(const std::string& path);
 
 // The same from memory; `name` stands for the file in messages.

@@ -69,6 +69,10 @@ void PutSite(std::string& out, StringTable& strings, const callsite::Site& site)
 absl::StatusOr<ProfileWriter> ProfileWriter::Open(const std::string& path) {
   // Without O_TRUNC: whether the file may be emptied is known only once it is locked.
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0 && errno == ENOENT) {
+    return SystemError(absl::StatusCode::kNotFound, path, "cannot be written", errno,
+                       "make its folder, or choose another with -o or EBBTIDE_PROFILE");
+  }
   if (fd < 0) {
     return SystemError(absl::StatusCode::kPermissionDenied, path, "cannot be written", errno,
                        "choose another file with -o or EBBTIDE_PROFILE");

@@ -67,6 +67,12 @@ void GpuClock::Record(CUstream stream, uint16_t number) {
   const CUevent event = SpareEvent(context);
   if (event == nullptr) return;
   const CUresult result = driver_.fn_cuEventRecord(event, stream);
+  if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_CONTEXT) {
+    // The stream is another context's than the current one: no mark here, but elsewhere.
+    std::lock_guard lock(mutex_);
+    spare_.push_back({context, event});
+    return;
+  }
   if (result != CUDA_SUCCESS) return Stop("cuEventRecord", result);
   std::lock_guard lock(mutex_);
   waiting_.push_back({buffers_.Reserve(), context, event, number});

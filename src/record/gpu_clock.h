@@ -27,7 +27,8 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// Thread-safe. After the first error of the driver nothing more is recorded.
+// Thread-safe. After the driver's first error, other than that a stream belongs to another
+// context, nothing more is recorded.
 class GpuClock {
  public:
   GpuClock(const DriverApi& driver, EventBuffers& buffers);

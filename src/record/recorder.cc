@@ -253,6 +253,7 @@ void Recorder::Exported(CUdeviceptr ptr) noexcept {
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
   Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (stream != nullptr && state.clock.Due()) RecordMark(state, buffer, stream);
     Push(state, buffer,
          {.kind = RecordKind::kGraph,
           .stream = StreamNumber(state, buffer, stream),
@@ -263,9 +264,11 @@ void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
 void Recorder::StreamDestroyed(CUstream stream) noexcept {
   Take([&](RecorderState& state, ThreadBuffer&) {
     state.streams.Forget(reinterpret_cast<uint64_t>(stream));
-    // What was the last stream no longer is one; the legacy stream always is.
-    CUstream expected = stream;
-    state.last_launch_stream.compare_exchange_strong(expected, nullptr);
+    // A step is marked on the last launch's stream. Falling back to the legacy one would make
+    // streams wait for each other that did not before.
+    if (state.last_launch_stream.load(std::memory_order_relaxed) == stream) {
+      state.launched.store(false, std::memory_order_relaxed);
+    }
   });
 }
 

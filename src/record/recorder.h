@@ -26,8 +26,9 @@ struct RecorderOptions {
   std::map<std::string, std::string> metadata;
   // The calling thread's re-entrancy guard; the recorder's own thread sets its to 1 for good.
   int* (*guard)() = nullptr;
-  // Events that wait to be written, all threads together. Above it a recording thread waits, and
-  // after a second the recorder turns itself off with one line.
+  // Bytes of events that the writer has not taken yet, all threads together. Above it a recording
+  // thread waits, and after a second the recorder turns itself off with one line. The batch that
+  // is being written comes on top, with up to three times its bytes while it is encoded.
   size_t max_bytes_in_flight = size_t{64} << 20;
   // What says where an allocation comes from; tests put their own.
   uint64_t (*site)() noexcept = callsite::Capture;
@@ -53,8 +54,9 @@ class Recorder {
   void Copied(const ebt_copy& copy) noexcept;                           // before it
   void Marked(int what, const char* name) noexcept;                     // enum ebt_mark
   void Exported(CUdeviceptr ptr) noexcept;
-  void GraphLaunched(void* exec, CUstream stream = nullptr) noexcept;  // before the driver's call
-  void StreamDestroyed(CUstream stream) noexcept;                      // before the driver's call
+  // Before the driver's call. stream: NULL where it is not known.
+  void GraphLaunched(void* exec, CUstream stream = nullptr) noexcept;
+  void StreamDestroyed(CUstream stream) noexcept;  // before the driver's call
   // Before a context goes: its blocks end here. NULL: every context's do. Waits until the writer
   // thread has left the driver.
   void ContextGone(CUcontext context = nullptr) noexcept;

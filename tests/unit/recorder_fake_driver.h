@@ -27,8 +27,9 @@ struct FakeDriverState {
   std::atomic<uint64_t> context{1};
   std::atomic<int> device{0};
   std::atomic<float> now_ms{0};
-  std::atomic<bool> ready{true};       // the GPU has passed every event
-  std::atomic<bool> capturing{false};  // every stream is capturing
+  std::atomic<bool> ready{true};                      // the GPU has passed every event
+  std::atomic<bool> capturing{false};                 // every stream is capturing
+  std::atomic<CUresult> record_result{CUDA_SUCCESS};  // of cuEventRecord
   std::atomic<int> layout_questions{0};
   std::atomic<int> events_recorded{0};
   std::atomic<int> events_created{0};
@@ -103,6 +104,7 @@ inline DriverApi FakeDriver() {
     return CUDA_SUCCESS;
   };
   api.fn_cuEventRecord = [](CUevent event, CUstream) {
+    if (fake.record_result != CUDA_SUCCESS) return fake.record_result.load();
     ++fake.events_recorded;
     reinterpret_cast<FakeEvent*>(event)->recorded_ms = fake.now_ms.load();
     return CUDA_SUCCESS;

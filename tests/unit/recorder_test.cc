@@ -53,6 +53,7 @@ class RecorderTest : public testing::Test {
     fake.device = 0;
     fake.free_bytes = 900;
     fake.total_bytes = 1000;
+    fake.record_result = CUDA_SUCCESS;
     fake.events_recorded = 0;
     fake.events_created = 0;
   }
@@ -203,6 +204,36 @@ TEST_F(RecorderTest, RecordsNoMarkOnACapturingStream) {
   Launch(*recorder, one_pointer_, {kBase});
   EXPECT_EQ(fake.events_recorded, 0);
   EXPECT_EQ(Kinds(Finish(*recorder)), std::vector<EventKind>{EventKind::kLaunch});
+}
+
+TEST_F(RecorderTest, MarksNoStepOnAStreamThatIsGone) {
+  const auto recorder = Start();
+  Launch(*recorder, one_pointer_, {kBase}, stream_);
+  recorder->Marked(EBT_MARK_STEP, nullptr);
+  EXPECT_EQ(fake.events_recorded, 2);
+  recorder->StreamDestroyed(stream_);
+  recorder->Marked(EBT_MARK_STEP, nullptr);
+  EXPECT_EQ(fake.events_recorded, 2);
+}
+
+TEST_F(RecorderTest, KeepsMarkingAfterAStreamOfAnotherContext) {
+  const auto recorder = Start();
+  fake.record_result = CUDA_ERROR_INVALID_HANDLE;
+  Launch(*recorder, one_pointer_, {kBase}, stream_);
+  fake.record_result = CUDA_SUCCESS;
+  recorder->Marked(EBT_MARK_STEP, nullptr);
+  EXPECT_EQ(Kinds(Finish(*recorder)),
+            (std::vector<EventKind>{EventKind::kLaunch, EventKind::kMark, EventKind::kStep}));
+}
+
+TEST_F(RecorderTest, StopsMarkingButNotRecordingWhenTheDriverFails) {
+  const auto recorder = Start();
+  fake.record_result = CUDA_ERROR_DEINITIALIZED;
+  Launch(*recorder, one_pointer_, {kBase}, stream_);
+  fake.record_result = CUDA_SUCCESS;
+  recorder->Marked(EBT_MARK_STEP, nullptr);
+  EXPECT_EQ(Kinds(Finish(*recorder)),
+            (std::vector<EventKind>{EventKind::kLaunch, EventKind::kStep}));
 }
 
 TEST_F(RecorderTest, KeepsTheOrderOfEachThreadInAStorm) {
