@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
 
@@ -20,6 +21,7 @@ using plan::Slot;
 using plan::Tier;
 
 constexpr size_t kLabelWidth = 48;
+constexpr size_t kTextWidth = 88;
 using Text = fmt::memory_buffer;
 
 template <typename... Args>
@@ -44,6 +46,24 @@ std::vector<const Slot*> SteadySlots(const Plan& plan) {
   return slots;
 }
 
+// Indented as the figures are, a line as soon as it is full.
+void PrintWrapped(const std::string& text, Text& out) {
+  size_t width = kTextWidth;  // full: the first word opens a line
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  for (const std::string& word : words) {
+    if (width + 1 + word.size() > kTextWidth) {
+      Print(out, "{}{:11}", width == kTextWidth ? "" : "\n", "");
+      width = 0;
+    } else {
+      Print(out, " ");
+      ++width;
+    }
+    Print(out, "{}", word);
+    width += word.size();
+  }
+  Print(out, "\n");
+}
+
 struct Sum {
   uint64_t bytes = 0;
   uint64_t blocks = 0;
@@ -65,7 +85,7 @@ void PrintPeak(const plan::PlanResult& result, Text& out) {
     Print(out, "Budget     {}, of it {} for what is not planned: {}\n", FormatSize(plan.budget),
           FormatSize(plan.overhead_bytes), summary.feasible ? "met" : "NOT MET");
   }
-  if (!summary.feasible) Print(out, "           {}\n", summary.infeasible_reason);
+  if (!summary.feasible) PrintWrapped(summary.infeasible_reason, out);
 }
 
 void PrintTime(const PlanSummary& summary, Text& out) {
@@ -113,7 +133,7 @@ void PrintCold(const std::vector<const Slot*>& slots, Text& out) {
     ++sum.blocks;
   }
   if (in_place.blocks + fetched.blocks == 0) return;
-  Print(out, "\nCold blocks: {} of {} are used in place, {} of {} are fetched for their window\n",
+  Print(out, "\nCold: {} in {} blocks used in place, {} in {} blocks fetched for their window\n",
         FormatSize(in_place.bytes), in_place.blocks, FormatSize(fetched.bytes), fetched.blocks);
 }
 

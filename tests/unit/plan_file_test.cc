@@ -1,1 +1,246 @@
+#include "src/plan/plan_file.h"
+
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+namespace ebt::plan {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+Plan Small() {
+  Plan plan;
+  plan.program = "train.py";
+  plan.gpu = "NVIDIA \"H200\"";
+  plan.ebbtide = "0.1.0";
+  plan.source = "run.ebt";
+  plan.budget = 24 * kMiB;
+  plan.overhead_bytes = 12345;
+  plan.warm_bytes = 4 * kMiB;
+  plan.cold_bytes = 2 * kMiB;
+  plan.step_launches = 9;
+  plan.native_step_ms = 12.25;
+  plan.predicted_step_ms = 13.5;
+  plan.max_live_bytes = 5 * kMiB;
+  plan.planned_peak_bytes = 4 * kMiB + 512;
+  plan.sites = {{0xfedcba9876543210u, "optim/adamw.py:128 _init_group"}, {2, "ü\n"}};
+  plan.prologue = {{.site = 0xfedcba9876543210u,
+                    .fingerprint = 0xffffffffffffffffu,
+                    .ordinal = 3,
+                    .bytes = 1000,
+                    .stream = 7,
+                    .launch = 11,
+                    .tier = Tier::kCold,
+                    .offset = 4 * kMiB,
+                    .persistent = true,
+                    .block_class = BlockClass::kOptimizerState,
+                    .use = ColdUse::kPrefetch,
+                    .fetch_launch = 2,
+                    .evict_launch = 8}};
+  plan.step = {{.site = 2, .bytes = 512, .tier = Tier::kHot},
+               {.site = 2,
+                .ordinal = 1,
+                .bytes = 512,
+                .launch = 4,
+                .offset = 512,
+                .block_class = BlockClass::kGradient},
+               {.site = 5, .bytes = 1, .launch = 5, .tier = Tier::kNative}};
+  return plan;
+}
+
+void ExpectEqual(const std::vector<Slot>& a, const std::vector<Slot>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].site, b[i].site);
+    EXPECT_EQ(a[i].fingerprint, b[i].fingerprint);
+    EXPECT_EQ(a[i].ordinal, b[i].ordinal);
+    EXPECT_EQ(a[i].bytes, b[i].bytes);
+    EXPECT_EQ(a[i].stream, b[i].stream);
+    EXPECT_EQ(a[i].launch, b[i].launch);
+    EXPECT_EQ(a[i].tier, b[i].tier);
+    EXPECT_EQ(a[i].offset, b[i].offset);
+    EXPECT_EQ(a[i].persistent, b[i].persistent);
+    EXPECT_EQ(a[i].block_class, b[i].block_class);
+    EXPECT_EQ(a[i].use, b[i].use);
+    EXPECT_EQ(a[i].fetch_launch, b[i].fetch_launch);
+    EXPECT_EQ(a[i].evict_launch, b[i].evict_launch);
+  }
+}
+
+void ExpectEqual(const Plan& a, const Plan& b) {
+  EXPECT_EQ(a.schema, b.schema);
+  EXPECT_EQ(a.program, b.program);
+  EXPECT_EQ(a.gpu, b.gpu);
+  EXPECT_EQ(a.ebbtide, b.ebbtide);
+  EXPECT_EQ(a.source, b.source);
+  EXPECT_EQ(a.budget, b.budget);
+  EXPECT_EQ(a.overhead_bytes, b.overhead_bytes);
+  EXPECT_EQ(a.warm_bytes, b.warm_bytes);
+  EXPECT_EQ(a.cold_bytes, b.cold_bytes);
+  EXPECT_EQ(a.step_launches, b.step_launches);
+  EXPECT_EQ(a.native_step_ms, b.native_step_ms);
+  EXPECT_EQ(a.predicted_step_ms, b.predicted_step_ms);
+  EXPECT_EQ(a.max_live_bytes, b.max_live_bytes);
+  EXPECT_EQ(a.planned_peak_bytes, b.planned_peak_bytes);
+  ASSERT_EQ(a.sites.size(), b.sites.size());
+  for (size_t i = 0; i < a.sites.size(); ++i) {
+    EXPECT_EQ(a.sites[i].id, b.sites[i].id);
+    EXPECT_EQ(a.sites[i].label, b.sites[i].label);
+  }
+  ExpectEqual(a.prologue, b.prologue);
+  ExpectEqual(a.step, b.step);
+}
+
+std::string ErrorOf(std::string_view text) {
+  auto plan = PlanFromJson(text, "a.plan");
+  return plan.ok() ? "no error" : std::string(plan.status().message());
+}
+
+TEST(PlanFileTest, PlanSurvivesTheWayThroughText) {
+  auto plan = PlanFromJson(PlanToJson(Small()), "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectEqual(*plan, Small());
+}
+
+TEST(PlanFileTest, EmptyPlanSurvivesToo) {
+  auto plan = PlanFromJson(PlanToJson({}), "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectEqual(*plan, {});
+}
+
+TEST(PlanFileTest, EverySlotIsALine) {
+  const std::string text = PlanToJson(Small());
+  EXPECT_NE(text.find("\n  {\"site\":\"0x2\",\"ordinal\":0,\"bytes\":512,\"launch\":0,"
+                      "\"tier\":\"hot\"},\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(PlanFileTest, BytesThatAreNoUtf8StillMakeJson) {
+  Plan plan = Small();
+  plan.program = "a\xff";
+  EXPECT_TRUE(PlanFromJson(PlanToJson(plan), "a.plan").ok());
+}
+
+TEST(PlanFileTest, ErrorsSayWhereAndWhy) {
+  auto damaged = [](auto damage) {
+    ordered_json json = ordered_json::parse(PlanToJson(Small()));
+    damage(json);
+    return ErrorOf(json.dump());
+  };
+  EXPECT_EQ(damaged([](auto& j) { j["step"][1]["tier"] = "warn"; }),
+            "a.plan: step[1].tier: \"warn\" is none of hot, warm, cold, native");
+  EXPECT_EQ(damaged([](auto& j) { j["prologue"][0].erase("bytes"); }),
+            "a.plan: prologue[0].bytes: is missing");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][0]["persistant"] = true; }),
+            "a.plan: step[0].persistant: is not a key that is known here");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][0]["bytes"] = -1; }),
+            "a.plan: step[0].bytes: -1 is out of range");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][0]["stream"] = 65536; }),
+            "a.plan: step[0].stream: 65536 is out of range");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][0]["site"] = "0x1g"; }),
+            "a.plan: step[0].site: \"0x1g\" is not a hexadecimal number such as \"0x1f\"");
+  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 2; }),
+            "a.plan: schema: 2 is not the version 1 that this Ebbtide reads: plan again");
+  EXPECT_EQ(damaged([](auto& j) { j["step"] = 1; }), "a.plan: step: 1 is not a list");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][2] = 1; }), "a.plan: step[2]: is not an object");
+  EXPECT_EQ(damaged([](auto& j) { j["native_step_ms"] = -2; }),
+            "a.plan: native_step_ms: -2 is not a duration");
+  EXPECT_EQ(damaged([](auto& j) { j["sites"][1]["label"] = ordered_json::array(); }),
+            "a.plan: sites[1].label: is not text");
+  const std::string cut = ErrorOf("{\"schema\": 1,");  // 13 bytes; the key is missed at the next
+  EXPECT_NE(cut.find("a.plan: byte 14: not JSON"), std::string::npos) << cut;
+  EXPECT_EQ(ErrorOf("[]"), "a.plan: is not an object");
+}
+
+// Puts a wrong value into `json`'s member at `pointer` and expects an error that names it.
+void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_pointer& pointer) {
+  for (const ordered_json& wrong :
+       {ordered_json(nullptr), ordered_json::array({1}), ordered_json({{"x", 1}}),
+        ordered_json(-5.5), ordered_json("\x01")}) {
+    ordered_json json = whole;
+    const bool text = json[pointer].is_string() && wrong.is_string();
+    json[pointer] = wrong;
+    const std::string key = pointer.back();
+    const bool free_text =
+        key == "program" || key == "gpu" || key == "ebbtide" || key == "source" || key == "label";
+    if (text && free_text) continue;
+    const std::string error = ErrorOf(json.dump());
+    EXPECT_NE(error.find(key), std::string::npos) << pointer.to_string() << ": " << error;
+  }
+  ordered_json json = whole;
+  json[pointer.parent_pointer()].erase(pointer.back());
+  const std::string error = ErrorOf(json.dump());
+  EXPECT_TRUE(error == "no error" || error.find("is missing") != std::string::npos) << error;
+}
+
+TEST(PlanFileTest, EveryDamagedFieldIsAnError) {
+  const ordered_json whole = ordered_json::parse(PlanToJson(Small()));
+  for (const auto& [key, value] : whole.items()) {
+    const ordered_json::json_pointer pointer("/" + key);
+    ExpectDamageIsFound(whole, pointer);
+    if (!value.is_array()) continue;
+    for (const auto& [member, ignored] : value[0].items()) {
+      ExpectDamageIsFound(whole, pointer / 0 / member);
+    }
+  }
+}
+
+TEST(PlanFileTest, EveryTruncationIsAnError) {
+  const std::string text = PlanToJson(Small());
+  for (size_t length = 0; length + 2 < text.size(); ++length) {
+    EXPECT_NE(ErrorOf(text.substr(0, length)), "no error") << length;
+  }
+}
+
+TEST(PlanFileTest, DeepNestingIsRefused) {
+  EXPECT_NE(ErrorOf(std::string(100'000, '[')).find("nested"), std::string::npos);
+}
+
+TEST(PlanFileTest, WrittenFileReadsBackAndLeavesNothingElse) {
+  char folder[] = "/tmp/plan_file_test.XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/a.plan";
+  ASSERT_TRUE(WritePlan(Small(), path).ok());
+  ASSERT_TRUE(WritePlan(Small(), path).ok());  // over the old one
+  auto plan = ReadPlan(path);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectEqual(*plan, Small());
+  EXPECT_EQ(unlink(path.c_str()), 0);
+  EXPECT_EQ(rmdir(folder), 0) << "a temporary file was left behind";
+}
+
+TEST(PlanFileTest, FilesThatCannotBeReadOrWrittenSayWhich) {
+  const std::string path = "/nonexistent/a.plan";
+  EXPECT_EQ(ReadPlan(path).status().message(),
+            "/nonexistent/a.plan: cannot be opened: No such file or directory");
+  EXPECT_NE(WritePlan({}, path).message().find("/nonexistent/a.plan"), std::string::npos);
+  EXPECT_NE(ReadPlan("/tmp").status().message().find("/tmp: cannot be read"), std::string::npos);
+}
+
+TEST(PlanFileTest, TwentyThousandSlotsReadQuickly) {
+  Plan plan = Small();
+  for (uint32_t i = 0; i < 20'000; ++i) {
+    Slot slot = plan.step[1];
+    slot.ordinal = i + 2;
+    plan.step.push_back(slot);
+  }
+  const std::string text = PlanToJson(plan);
+  EXPECT_LT(text.size(), 4 * kMiB);
+  const auto began = std::chrono::steady_clock::now();
+  ASSERT_TRUE(PlanFromJson(text, "a.plan").ok());
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  RecordProperty("milliseconds", int(took.count() * 1e3));
+  EXPECT_LT(took.count(), 5) << "even unoptimized and on a busy machine";
+}
+
+}  // namespace
+}  // namespace ebt::plan

@@ -1,1 +1,207 @@
+#include "src/plan/validator.h"
+
 #include <gtest/gtest.h>
+
+#include "src/plan/planner.h"
+#include "src/profile/steps.h"
+#include "tests/unit/training_profile.h"
+
+namespace ebt::plan {
+namespace {
+
+using profile::Training;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A valid plan of two layers to break in one place.
+class ValidatorTest : public testing::Test {
+ protected:
+  ValidatorTest() : training_({.layers = 2, .steps = 5}) {
+    auto result = MakePlan(training_.profile, {});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (result.ok()) plan_ = result->plan;
+  }
+
+  Slot& SlotOf(std::vector<Slot>& slots, uint64_t site, uint32_t ordinal = 0) {
+    for (Slot& slot : slots) {
+      if (slot.site == site && slot.ordinal == ordinal) return slot;
+    }
+    ADD_FAILURE() << "no slot of site " << site;
+    return slots[0];
+  }
+
+  void ExpectBroken(const std::string& rule, const std::string& also = "") {
+    const std::string message(ValidatePlan(training_.profile, plan_).message());
+    EXPECT_NE(message.find("rule \"" + rule + "\""), std::string::npos) << message;
+    EXPECT_NE(message.find(also), std::string::npos) << message;
+  }
+
+  Training training_;
+  Plan plan_;
+};
+
+TEST_F(ValidatorTest, PlannersPlanIsValid) {
+  EXPECT_TRUE(ValidatePlan(training_.profile, plan_).ok())
+      << ValidatePlan(training_.profile, plan_);
+}
+
+TEST_F(ValidatorTest, OverlapNamesBothSlots) {
+  SlotOf(plan_.step, profile::kActivationSite, 1).offset =
+      SlotOf(plan_.step, profile::kActivationSite, 0).offset;
+  ExpectBroken("overlap", "site 0x3, ordinal 0");
+  ExpectBroken("overlap", "site 0x3, ordinal 1");
+}
+
+TEST_F(ValidatorTest, OverlapOfAPersistentAndAStepsBlockIsFound) {
+  SlotOf(plan_.step, profile::kScratchSite).offset =
+      SlotOf(plan_.prologue, profile::kWeightSite).offset;
+  ExpectBroken("overlap", "prologue[");
+}
+
+TEST_F(ValidatorTest, OverlapAcrossTheStepsBorderIsFound) {
+  // The loss lives into the next step's begin, where it meets the new batch only at allocation;
+  // a gradient lives through the whole optimizer and the border as the loss does.
+  SlotOf(plan_.step, profile::kGradientSite).offset = SlotOf(plan_.step, profile::kLossSite).offset;
+  ExpectBroken("overlap");
+}
+
+TEST_F(ValidatorTest, WarmUpsEditionOfACyclicBlockCounts) {
+  // In the first steady step the warm-up's gradient is still there when the batch is not yet.
+  Slot& gradient = SlotOf(plan_.prologue, profile::kGradientSite);
+  gradient.offset = SlotOf(plan_.prologue, profile::kWeightSite).offset;
+  ExpectBroken("overlap", "prologue[");
+}
+
+TEST_F(ValidatorTest, OddOffsetBreaksAlignment) {
+  plan_.step[0].offset += 8;
+  ExpectBroken("alignment", "step[0]");
+}
+
+TEST_F(ValidatorTest, WarmBlockInTheColdRegionBreaksBounds) {
+  plan_.step[0].offset = plan_.warm_bytes;
+  ExpectBroken("bounds", "step[0]");
+}
+
+TEST_F(ValidatorTest, OffsetNearTheEndOfTheNumbersBreaksBounds) {
+  plan_.step[0].offset = ~uint64_t{511};
+  ExpectBroken("bounds");
+  plan_.step[0].offset = 0;
+  plan_.step[0].bytes = ~uint64_t{0};
+  ExpectBroken("size");
+}
+
+TEST_F(ValidatorTest, OddRegionIsBroken) {
+  plan_.warm_bytes += 512;
+  ExpectBroken("region", "warm_bytes");
+}
+
+TEST_F(ValidatorTest, HugeRegionIsBroken) {
+  plan_.cold_bytes = uint64_t{1} << 60;
+  ExpectBroken("region", "cold_bytes");
+}
+
+TEST_F(ValidatorTest, TwoSlotsOfOneOrdinalAreDuplicates) {
+  SlotOf(plan_.step, profile::kActivationSite, 1).ordinal = 0;
+  ExpectBroken("duplicate");
+}
+
+TEST_F(ValidatorTest, LaunchBeyondTheStepIsBroken) {
+  plan_.step.back().launch = plan_.step_launches;
+  ExpectBroken("launch");
+}
+
+TEST_F(ValidatorTest, SlotsOutOfOrderAreBroken) {
+  std::swap(plan_.step.front(), plan_.step.back());
+  ExpectBroken("order");
+}
+
+TEST_F(ValidatorTest, MissingSlotIsNotTheRecordedSequence) {
+  plan_.step.pop_back();
+  ExpectBroken("sequence");
+}
+
+TEST_F(ValidatorTest, OtherSizeIsNotTheRecordedSequence) {
+  SlotOf(plan_.step, profile::kScratchSite).bytes -= 512;
+  ExpectBroken("sequence", "site 0x2");
+}
+
+TEST_F(ValidatorTest, PersistenceIsWhatWasRecorded) {
+  SlotOf(plan_.prologue, profile::kWeightSite).persistent = false;
+  ExpectBroken("persistent", "lives across steps");
+  SlotOf(plan_.prologue, profile::kWeightSite).persistent = true;
+  SlotOf(plan_.prologue, profile::kActivationSite).persistent = true;
+  ExpectBroken("persistent", "does not live across");
+  plan_.step[0].persistent = true;
+  ExpectBroken("persistent");
+}
+
+TEST_F(ValidatorTest, FetchBehindTheFirstTouchIsBroken) {
+  // Adam, the last of eight launches, touches the state.
+  ASSERT_EQ(plan_.step_launches, 8u);
+  Slot& state = SlotOf(plan_.prologue, profile::kStateSite);
+  state.use = ColdUse::kPrefetch;
+  state.fetch_launch = 5;
+  state.evict_launch = 7;
+  plan_.planned_peak_bytes += kMiB;
+  EXPECT_TRUE(ValidatePlan(training_.profile, plan_).ok())
+      << ValidatePlan(training_.profile, plan_);
+  state.evict_launch = 6;
+  ExpectBroken("touch", "launch 7");
+  state.fetch_launch = -1;
+  ExpectBroken("prefetch");
+}
+
+TEST_F(ValidatorTest, WindowCountsAgainstPeakAndBudget) {
+  Slot& state = SlotOf(plan_.prologue, profile::kStateSite);
+  state.use = ColdUse::kPrefetch;
+  state.fetch_launch = 5;
+  state.evict_launch = 7;
+  ExpectBroken("budget", "planned peak");
+  plan_.planned_peak_bytes += kMiB;
+  plan_.overhead_bytes = 7 * kMiB;
+  plan_.budget = plan_.warm_bytes + 8 * kMiB;
+  EXPECT_TRUE(ValidatePlan(training_.profile, plan_).ok());
+  plan_.budget -= 1;
+  ExpectBroken("budget", "launch 5");
+}
+
+TEST_F(ValidatorTest, WarmBlockThatIsFetchedIsBroken) {
+  plan_.step[0].fetch_launch = 1;
+  ExpectBroken("prefetch", "step[0]");
+}
+
+TEST_F(ValidatorTest, BlockThatOutlivesTheNextStepHasNoPlace) {
+  // The same recording, except that the loss of each steady step is never freed.
+  const auto steps = profile::FindSteps(training_.profile);
+  ASSERT_TRUE(steps.has_value());
+  for (auto& event : training_.profile.events) {
+    if (event.kind != profile::EventKind::kFree) continue;
+    auto& block = training_.profile.blocks[event.block];
+    if (block.site != profile::kLossSite || block.alloc_at < steps->start_events[0]) continue;
+    event.kind = profile::EventKind::kPhase;
+    block.free_at = profile::kNever;
+  }
+  ExpectBroken("lifetime", "site 0x7");
+}
+
+TEST_F(ValidatorTest, OtherStepLengthIsNotTheRecordedSequence) {
+  plan_.step_launches += 1;
+  ExpectBroken("sequence", "8 launches");
+}
+
+TEST(CheckPlanTest, EmptyPlanIsWhole) { EXPECT_TRUE(CheckPlan(Plan{}).ok()); }
+
+TEST(CheckPlanTest, OtherSchemaIsRefused) {
+  Plan plan;
+  plan.schema = 2;
+  EXPECT_NE(CheckPlan(plan).message().find("plan again"), std::string::npos);
+}
+
+TEST(CheckPlanTest, SiteListedTwiceIsADuplicate) {
+  Plan plan;
+  plan.sites = {{1, "a"}, {1, "b"}};
+  EXPECT_FALSE(CheckPlan(plan).ok());
+}
+
+}  // namespace
+}  // namespace ebt::plan
