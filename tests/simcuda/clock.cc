@@ -157,9 +157,15 @@ void CatchUp() {
 
 void RunUntil(const std::function<bool()>& finished) {
   while (!finished()) {
-    if (Step(kNever - 1)) continue;
+    if (Step(kNever - 1)) {
+      if (S().mutex.Contended()) {
+        S().mutex.unlock();
+        S().mutex.lock();
+      }
+      continue;
+    }
     // What is waited for comes from another thread, or is a value that a program stores itself.
-    std::unique_lock<std::mutex> lock(S().mutex, std::adopt_lock);
+    std::unique_lock<FairMutex> lock(S().mutex, std::adopt_lock);
     S().moved.wait_for(lock, std::chrono::microseconds(200));
     lock.release();
   }

@@ -1,6 +1,7 @@
 // Copies and memsets.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "api.h"
 #include "state.h"
@@ -13,12 +14,13 @@ constexpr double kLink = 55, kLinkBoth = 48, kPeerLink = 400, kMemory = 3600;  /
 constexpr double kManagedHostCopy = 8, kHostCopy = 10;
 constexpr Ns kMemsetMinimum = Microseconds(2);
 
-// `rows` rows of `width` bytes.
+// `planes` planes of `rows` rows of `width` bytes.
 struct Shape {
   uint64_t dst = 0, src = 0;
-  uint64_t width = 0, rows = 1;
-  uint64_t dst_pitch = 0, src_pitch = 0;
-  uint64_t Bytes() const { return width * rows; }
+  uint64_t width = 0, rows = 1, planes = 1;
+  uint64_t dst_pitch = 0, src_pitch = 0;  // bytes from row to row
+  uint64_t dst_plane = 0, src_plane = 0;  // bytes from plane to plane
+  uint64_t Bytes() const { return width * rows * planes; }
 };
 
 // Where a side lies may change until the copy runs, so all of this is asked then.
@@ -56,21 +58,25 @@ Ns CopyTime(const Shape& shape, Device* device) {
   return kCopyOverhead + Transfer(bytes, busy ? kLinkBoth : kLink);
 }
 
-// A side that no region covers is pageable host memory, which a copy may always name.
+// Whether a device could know the address: it lies in memory of ours or in a reserved range.
+bool KnownDeviceAddress(uint64_t address) {
+  if (FindRegion(address) != nullptr) return true;
+  auto next = S().reservations.upper_bound(address);
+  if (next == S().reservations.begin()) return false;
+  return address < std::prev(next)->first + std::prev(next)->second;
+}
+
+// Pageable host memory may be named by any copy; a reserved range without a mapping by none.
 bool SideAccessible(uint64_t address, uint64_t bytes, bool write, Device* device) {
-  if (PlaceOf(address).pageable)
-    return S().reservations.empty() || [&] {
-      auto next = S().reservations.upper_bound(address);
-      return next == S().reservations.begin() ||
-             address >= std::prev(next)->first + std::prev(next)->second;
-    }();
+  if (!KnownDeviceAddress(address)) return true;
   return Accessible({address, bytes, !write, write}, device);
 }
 
 CUresult Move(const Shape& shape, Device* device) {
-  for (uint64_t row = 0; row < shape.rows; ++row) {
-    const uint64_t dst = shape.dst + row * shape.dst_pitch;
-    const uint64_t src = shape.src + row * shape.src_pitch;
+  for (uint64_t i = 0; i < shape.rows * shape.planes; ++i) {
+    const uint64_t row = i % shape.rows, plane = i / shape.rows;
+    const uint64_t dst = shape.dst + row * shape.dst_pitch + plane * shape.dst_plane;
+    const uint64_t src = shape.src + row * shape.src_pitch + plane * shape.src_plane;
     if (!SideAccessible(dst, shape.width, true, device) ||
         !SideAccessible(src, shape.width, false, device)) {
       return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -78,14 +84,6 @@ CUresult Move(const Shape& shape, Device* device) {
     memmove(reinterpret_cast<void*>(dst), reinterpret_cast<const void*>(src), shape.width);
   }
   return CUDA_SUCCESS;
-}
-
-// Device addresses must be known at the call; what lies there is looked at when the copy runs.
-bool KnownDeviceAddress(uint64_t address) {
-  if (FindRegion(address) != nullptr) return true;
-  auto next = S().reservations.upper_bound(address);
-  if (next == S().reservations.begin()) return false;
-  return address < std::prev(next)->first + std::prev(next)->second;
 }
 
 CUresult Copy(const Shape& shape, CUstream handle, bool synchronous) {
@@ -104,9 +102,11 @@ CUresult Copy(const Shape& shape, CUstream handle, bool synchronous) {
     staged = std::make_shared<std::vector<std::byte>>(shape.Bytes());
     from.src = reinterpret_cast<uint64_t>(staged->data());
     from.src_pitch = shape.width;
+    from.src_plane = shape.width * shape.rows;
     Shape stage = shape;
     stage.dst = from.src;
     stage.dst_pitch = shape.width;
+    stage.dst_plane = shape.width * shape.rows;
     if (Move(stage, device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   }
   Work work;
@@ -146,6 +146,28 @@ CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream stream, bool synchronous) {
   shape.dst = dst + copy->dstY * shape.dst_pitch + copy->dstXInBytes;
   shape.width = copy->WidthInBytes;
   shape.rows = copy->Height;
+  return Copy(shape, stream, synchronous);
+}
+
+CUresult Copy3D(const CUDA_MEMCPY3D* copy, CUstream stream, bool synchronous) {
+  if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  Shape shape;
+  shape.src_pitch = copy->srcPitch == 0 ? copy->WidthInBytes : copy->srcPitch;
+  shape.dst_pitch = copy->dstPitch == 0 ? copy->WidthInBytes : copy->dstPitch;
+  shape.src_plane = shape.src_pitch * (copy->srcHeight == 0 ? copy->Height : copy->srcHeight);
+  shape.dst_plane = shape.dst_pitch * (copy->dstHeight == 0 ? copy->Height : copy->dstHeight);
+  shape.src = (copy->srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(copy->srcHost)
+                                                         : copy->srcDevice) +
+              copy->srcZ * shape.src_plane + copy->srcY * shape.src_pitch + copy->srcXInBytes;
+  shape.dst = (copy->dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(copy->dstHost)
+                                                         : copy->dstDevice) +
+              copy->dstZ * shape.dst_plane + copy->dstY * shape.dst_pitch + copy->dstXInBytes;
+  shape.width = copy->WidthInBytes;
+  shape.rows = copy->Height;
+  shape.planes = copy->Depth;
   return Copy(shape, stream, synchronous);
 }
 
@@ -225,6 +247,10 @@ CUresult MemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t bytes, CUstream stre
 CUresult Memcpy2D(const CUDA_MEMCPY2D* copy) { return Copy2D(copy, nullptr, true); }
 CUresult Memcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
   return Copy2D(copy, stream, false);
+}
+CUresult Memcpy3D(const CUDA_MEMCPY3D* copy) { return Copy3D(copy, nullptr, true); }
+CUresult Memcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream stream) {
+  return Copy3D(copy, stream, false);
 }
 
 #define SIM_MEMSETS(bits, type)                                                                   \

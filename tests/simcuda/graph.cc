@@ -29,11 +29,6 @@ Graph* NewGraph() {
   return key;
 }
 
-std::shared_ptr<Graph> GraphOf(CUgraph handle) {
-  auto found = Graphs().find(reinterpret_cast<Graph*>(handle));
-  return found == Graphs().end() ? nullptr : found->second;
-}
-
 GraphExec* ExecOf(CUgraphExec handle) {
   auto* exec = reinterpret_cast<GraphExec*>(handle);
   return Execs().count(exec) != 0 ? exec : nullptr;
@@ -54,6 +49,11 @@ void LeaveCapture(Graph* graph) {
 
 }  // namespace
 
+std::shared_ptr<Graph> FindGraph(CUgraph handle) {
+  auto found = Graphs().find(reinterpret_cast<Graph*>(handle));
+  return found == Graphs().end() ? nullptr : found->second;
+}
+
 void JoinCapture(Stream* stream, Stream* capturing) {
   stream->capture = capturing->capture;
   stream->capture_origin = capturing->capture_origin;
@@ -69,6 +69,19 @@ CUresult StreamBeginCapture2(CUstream handle, CUstreamCaptureMode) {
   if (stream == stream->context->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
   stream->capture = NewGraph();
+  stream->capture_origin = stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult StreamBeginCaptureToGraph(CUstream handle, CUgraph graph_handle, const CUgraphNode*,
+                                   const CUgraphEdgeData*, size_t, CUstreamCaptureMode) {
+  Stream* stream = FindStream(handle);
+  std::shared_ptr<Graph> graph = FindGraph(graph_handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (stream == stream->context->legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (stream->capture != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  stream->capture = graph.get();
   stream->capture_origin = stream;
   return CUDA_SUCCESS;
 }
@@ -108,6 +121,13 @@ CUresult StreamGetCaptureInfo2(CUstream handle, CUstreamCaptureStatus* status, c
   return CUDA_SUCCESS;
 }
 
+CUresult StreamGetCaptureInfo3(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id,
+                               CUgraph* graph, const CUgraphNode** dependencies,
+                               const CUgraphEdgeData** edges, size_t* count) {
+  if (edges != nullptr) *edges = nullptr;
+  return StreamGetCaptureInfo2(handle, status, id, graph, dependencies, count);
+}
+
 CUresult ThreadExchangeCaptureMode(CUstreamCaptureMode* mode) {
   static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
   if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -134,7 +154,7 @@ CUresult GraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* node, c
 }
 
 CUresult GraphInstantiateFlags(CUgraphExec* exec, CUgraph handle, unsigned long long) {
-  std::shared_ptr<Graph> graph = GraphOf(handle);
+  std::shared_ptr<Graph> graph = FindGraph(handle);
   if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto* instance = new GraphExec{std::make_shared<Graph>(*graph)};
   Execs().insert(instance);
@@ -164,7 +184,7 @@ CUresult GraphExecDestroy(CUgraphExec handle) {
 }
 
 CUresult GraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
-  std::shared_ptr<Graph> graph = GraphOf(handle);
+  std::shared_ptr<Graph> graph = FindGraph(handle);
   if (graph == nullptr || count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const size_t room = *count;
   *count = graph->nodes.size();

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "api.h"
+#include "graph.h"
 #include "kernels.h"
 #include "state.h"
 
@@ -72,11 +73,11 @@ Work KernelWork(const Kernel* kernel, std::vector<std::byte> packed, Grid grid, 
   return work;
 }
 
-CUresult Launch(CUfunction function, const Grid& grid, CUstream handle, void** parameters,
-                void** extra) {
-  Stream* stream = FindStream(handle);
+// The work of a launch on `device`.
+CUresult MakeWork(void* function, const Grid& grid, void** parameters, void** extra, Device* device,
+                  Work* work) {
   const Kernel* kernel = KernelOfHandle(function);
-  if (stream == nullptr || kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (kernel == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   for (int i = 0; i < 3; ++i) {
     if (grid.blocks[i] == 0 || grid.threads[i] == 0) return CUDA_ERROR_INVALID_VALUE;
   }
@@ -86,7 +87,34 @@ CUresult Launch(CUfunction function, const Grid& grid, CUstream handle, void** p
   std::vector<std::byte> packed;
   CUresult result = Pack(*kernel, parameters, extra, &packed);
   if (result != CUDA_SUCCESS) return result;
-  Enqueue(stream, KernelWork(kernel, std::move(packed), grid, stream->context->device));
+  *work = KernelWork(kernel, std::move(packed), grid, device);
+  return CUDA_SUCCESS;
+}
+
+CUresult Launch(CUfunction function, const Grid& grid, CUstream handle, void** parameters,
+                void** extra) {
+  Stream* stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Work work;
+  CUresult result = MakeWork(function, grid, parameters, extra, stream->context->device, &work);
+  if (result == CUDA_SUCCESS) Enqueue(stream, std::move(work));
+  return result;
+}
+
+template <typename NodeParams>
+Grid GridOf(const NodeParams& p) {
+  return {{p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}};
+}
+
+CUresult AddNode(CUgraphNode* node, CUgraph handle, void* function, const Grid& grid,
+                 void** parameters, void** extra) {
+  std::shared_ptr<Graph> graph = FindGraph(handle);
+  if (node == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Work work;
+  CUresult result = MakeWork(function, grid, parameters, extra, CurrentContext()->device, &work);
+  if (result != CUDA_SUCCESS) return result;
+  graph->nodes.push_back(std::move(work));
+  *node = reinterpret_cast<CUgraphNode>(&graph->nodes.back());
   return CUDA_SUCCESS;
 }
 
@@ -110,6 +138,21 @@ CUresult LaunchCooperative(CUfunction function, unsigned int gx, unsigned int gy
                            unsigned int bx, unsigned int by, unsigned int bz, unsigned int,
                            CUstream stream, void** parameters) {
   return Launch(function, {{gx, gy, gz}, {bx, by, bz}}, stream, parameters, nullptr);
+}
+
+// Nodes run in the order in which they were added, which satisfies whatever edges a program draws
+// between a node and earlier ones.
+CUresult GraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
+                            const CUDA_KERNEL_NODE_PARAMS_v1* p) {
+  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  return AddNode(node, graph, p->func, GridOf(*p), p->kernelParams, p->extra);
+}
+
+CUresult GraphAddKernelNode2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
+                             const CUDA_KERNEL_NODE_PARAMS_v2* p) {
+  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  void* function = p->func != nullptr ? static_cast<void*>(p->func) : p->kern;
+  return AddNode(node, graph, function, GridOf(*p), p->kernelParams, p->extra);
 }
 
 CUresult LaunchHostFunc(CUstream handle, CUhostFn function, void* data) {

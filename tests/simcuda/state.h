@@ -43,9 +43,35 @@ struct Context {
   uint64_t id = 0;
 };
 
+// Serves threads in the order in which they ask: a thread that drives the clock through much work
+// must let others queue theirs in between.
+class FairMutex {
+ public:
+  void lock() {
+    std::unique_lock<std::mutex> hold(mutex_);
+    const uint64_t ticket = next_++;
+    turn_.wait(hold, [&] { return ticket == serving_; });
+  }
+  void unlock() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    ++serving_;
+    if (next_ != serving_) turn_.notify_all();
+  }
+  // Whether others wait while the caller holds it.
+  bool Contended() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    return next_ - serving_ > 1;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  uint64_t next_ = 0, serving_ = 0;
+};
+
 struct State {
-  std::mutex mutex;
-  std::condition_variable moved;
+  FairMutex mutex;
+  std::condition_variable_any moved;
   bool initialized = false;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Stream>> streams;

@@ -132,36 +132,36 @@ using sim::S;
 #define SIM_QUERY extern "C" __attribute__((visibility("default")))
 
 SIM_QUERY double simcuda_now_ms(void) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   return static_cast<double>(sim::ThreadClock()) / 1e6;
 }
 
 SIM_QUERY void simcuda_host_work_ms(double ms) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::EnterThread(sim::Microseconds(ms * 1000));
   sim::LeaveThread();
 }
 
 SIM_QUERY uint64_t simcuda_device_bytes(int device) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::Device* found = sim::DeviceAt(device);
   return found == nullptr ? 0 : found->used;
 }
 
 SIM_QUERY uint64_t simcuda_peak_device_bytes(int device) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::Device* found = sim::DeviceAt(device);
   return found == nullptr ? 0 : found->peak;
 }
 
 SIM_QUERY void simcuda_reset_peak(int device) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::Device* found = sim::DeviceAt(device);
   if (found != nullptr) found->peak = found->used;
 }
 
 SIM_QUERY uint64_t simcuda_call_count(const char* symbol) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   std::string name = symbol == nullptr ? "" : symbol;
   if (name.empty() || name.back() != '*') return sim::CallsOf(name);
   name.pop_back();
@@ -173,7 +173,7 @@ SIM_QUERY uint64_t simcuda_call_count(const char* symbol) {
 }
 
 SIM_QUERY int simcuda_set_faults(const char* list) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   std::vector<sim::Fault> faults;
   if (list != nullptr && !sim::ParseFaults(list, &faults)) return 0;
   sim::Faults() = faults;
@@ -181,13 +181,13 @@ SIM_QUERY int simcuda_set_faults(const char* list) {
 }
 
 SIM_QUERY uint64_t simcuda_link_bytes_in(int device) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::Device* found = sim::DeviceAt(device);
   return found == nullptr ? 0 : found->link_in;
 }
 
 SIM_QUERY uint64_t simcuda_link_bytes_out(int device) {
-  std::lock_guard<std::mutex> lock(S().mutex);
+  std::lock_guard<sim::FairMutex> lock(S().mutex);
   sim::Device* found = sim::DeviceAt(device);
   return found == nullptr ? 0 : found->link_out;
 }
