@@ -67,7 +67,7 @@ std::string BuildIdOf(const std::string& path) {
     if (segment.p_type != PT_NOTE || segment.p_filesz > kMaxNoteBytes) continue;
     std::string notes(segment.p_filesz, '\0');
     if (!ReadAt(file, segment.p_offset, notes.data(), notes.size())) continue;
-    const std::string id = BuildIdInNotes(notes);
+    std::string id = BuildIdInNotes(notes);
     if (!id.empty()) return id;
   }
   return "";

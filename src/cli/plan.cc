@@ -48,30 +48,33 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   progress.Show("planning");
   const absl::StatusOr<plan::PlanResult> result = plan::MakePlan(*profile, plan_options);
   if (!result.ok()) return Fail(result.status());
-  progress.Show("checking");
-  if (absl::Status status = plan::ValidatePlan(*profile, result->plan); !status.ok()) {
-    return Fail(absl::InternalError(
-        fmt::format("the plan broke a rule and was not written: {}; please report it with {}",
-                    std::string(status.message()), options.profile)));
+  const bool feasible = result->summary.feasible;
+  if (feasible) {
+    progress.Show("checking");
+    if (absl::Status status = plan::ValidatePlan(*profile, result->plan); !status.ok()) {
+      return Fail(absl::InternalError(
+          fmt::format("the plan broke a rule and was not written: {}; please report it with {}",
+                      std::string(status.message()), options.profile)));
+    }
   }
   progress.Done();
 
-  const std::string output =
-      options.output.empty() ? DefaultOutput(options.profile) : options.output;
-  if (result->summary.feasible) {
-    if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
-      return Fail(status);
-    }
-  }
   if (options.json) {
     fmt::print("{}\n", plan::SummaryJson(result->summary));
   } else {
     fmt::print("{}", report::PlanTable(*result));
   }
-  if (!result->summary.feasible) {
-    return Fail(absl::FailedPreconditionError(result->summary.infeasible_reason));
+  std::fflush(stdout);
+  if (!feasible) {
+    return Fail(absl::FailedPreconditionError(
+        fmt::format("no plan was written: {}", result->summary.infeasible_reason)));
   }
-  Log(LogLevel::kWarning, "{}; next: ebbtide run --plan {} -- CMD...", output, output);
+  const std::string output =
+      options.output.empty() ? DefaultOutput(options.profile) : options.output;
+  if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
+    return Fail(status);
+  }
+  Log(LogLevel::kWarning, "wrote {}; next: ebbtide run --plan {} -- CMD...", output, output);
   return 0;
 }
 
