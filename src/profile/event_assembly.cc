@@ -46,7 +46,7 @@ class Assembly {
   }
 
   absl::Status Allocate(FileEvent& from) {
-    Block block = std::move(from_.allocs[from.alloc]);
+    Block block = from_.allocs[from.alloc];
     const auto id = static_cast<uint32_t>(profile_.blocks.size());
     if (!ids_.try_emplace(block.id, id).second) {
       return absl::DataLossError(
@@ -55,7 +55,7 @@ class Assembly {
     }
     block.id = id;
     block.alloc_at = profile_.events.size();
-    profile_.blocks.push_back(std::move(block));
+    profile_.blocks.push_back(block);
     last_touch_.push_back(0);
     from.event.block = id;
     profile_.events.push_back(std::move(from.event));

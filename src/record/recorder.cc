@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const DriverApi& driv
   pthread_sigmask(SIG_SETMASK, &all, &before);
   absl::Status status;
   try {
-    recorder->thread_ = std::thread([state] { WriterThread(*state).Run(); });
+    recorder->thread_ = std::make_unique<std::thread>([state] { WriterThread(*state).Run(); });
   } catch (const std::system_error& error) {
     state->recording = false;
     status = absl::ResourceExhaustedError(state->options.path +
@@ -289,7 +289,10 @@ void Recorder::ContextGone(CUcontext context) noexcept {
 }
 
 void Recorder::Close() noexcept {
-  if (state_->abandoned.load(std::memory_order_relaxed) || !thread_.joinable()) return;
+  if (state_->abandoned.load(std::memory_order_relaxed) || thread_ == nullptr ||
+      !thread_->joinable()) {
+    return;
+  }
   state_->recording = false;
   state_->closing = true;
   bool finished = false;
@@ -299,20 +302,19 @@ void Recorder::Close() noexcept {
     finished = state_->done.wait_until(lock, std::chrono::system_clock::now() + kLongestClose,
                                        [&] { return state_->finished; });
   }
-  if (finished) return thread_.join();
+  if (finished) return thread_->join();
   Log(LogLevel::kWarning, "{} could not be finished in time: it reads up to its last flush",
       state_->file.path());
-  thread_.detach();
+  thread_->detach();
 }
 
 void Recorder::AfterFork() noexcept {
   state_->recording = false;
   state_->abandoned = true;
   state_->file.AbandonAfterFork();
-  // The thread exists in the parent alone, and its locks may be held for good here: neither the
-  // handle nor the state is ever destroyed.
-  new std::thread(std::move(thread_));
-  new std::shared_ptr<RecorderState>(state_);
+  // The thread exists in the parent alone: its handle can be neither joined nor detached here.
+  static_cast<void>(thread_.release());
+  state_->self = state_;
 }
 
 bool Recorder::recording() const noexcept {

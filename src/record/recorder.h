@@ -77,7 +77,7 @@ class Recorder {
   void Take(Body&& body) noexcept;
 
   std::shared_ptr<RecorderState> state_;  // the writer thread has it too and may outlive us
-  std::thread thread_;
+  std::unique_ptr<std::thread> thread_;
 };
 
 }  // namespace ebt::record

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -48,6 +49,9 @@ struct RecorderState {
   std::atomic<uint64_t> context_generation{1};  // changes when a context goes
   std::atomic<CUstream> last_launch_stream{nullptr};
   std::atomic<bool> launched{false};
+
+  // In the child of a fork, itself: locks may be held for good there, so it is never destroyed.
+  std::shared_ptr<RecorderState> self;
 
   // The writer holds it while it is in the driver, ContextGone while it drops a context.
   std::mutex driver_mutex;
