@@ -20,8 +20,8 @@ struct Frame {
 };
 
 struct Site {
-  // A hash of the frames' (kind, module, offset) alone: the same in every run of the same
-  // binaries and scripts, whatever the load addresses. Never 0.
+  // A hash of the frames' (kind, module, offset), and of Python frames the function, alone: the
+  // same in every run of the same binaries and scripts, whatever the load addresses. Never 0.
   uint64_t id = 0;
   std::vector<Frame> frames;  // innermost first
 };
@@ -37,8 +37,8 @@ void Initialize(void* (*libc_dlsym)(void*, const char*));
 uint64_t Capture() noexcept;
 
 // A cheap stand-in for Capture that tells most sites apart (innermost Python frame's code and
-// instruction if any, else the hook's return address as build-id + offset): the same in every
-// run. Tens of nanoseconds. 0 when nothing is known.
+// instruction's line if any): the same in every run. Tens of nanoseconds. 0 when nothing is
+// known, such as on a thread without Python frames.
 uint64_t Fingerprint() noexcept;
 
 // The interned site with this id (empty frames if unknown). The copy is the caller's.

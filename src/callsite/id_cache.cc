@@ -1,17 +1,12 @@
 #include "src/callsite/id_cache.h"
 
-#include <memory>
+#include <utility>
 
 namespace ebt::callsite {
 
-IdCache::IdCache(size_t initial_slots, size_t max_slots)
-    : table_(MakeTable(initial_slots)), max_slots_(max_slots) {}
-
-IdCache::Table* IdCache::MakeTable(size_t slots) {
-  auto storage = std::make_unique<Slot[]>(slots);
-  auto table = std::make_unique<Table>(Table{slots, storage.get()});
-  storage.release();
-  return table.release();
+IdCache::IdCache(size_t initial_slots, size_t max_slots) : max_slots_(max_slots) {
+  tables_.push_back(std::make_unique<Table>(initial_slots));
+  table_.store(tables_.back().get(), std::memory_order_release);
 }
 
 bool IdCache::Find(uint64_t key, uint64_t* value) const noexcept {
@@ -46,12 +41,13 @@ void IdCache::MakeRoom() {
     used_ = 0;
     return;
   }
-  Table* larger = MakeTable(table.slots * 2);
+  auto larger = std::make_unique<Table>(table.slots * 2);
   for (size_t i = 0; i < table.slots; ++i) {
     const uint64_t key = table.slot[i].key.load(std::memory_order_relaxed);
     if (key != 0) Put(*larger, key, table.slot[i].value.load(std::memory_order_relaxed));
   }
-  table_.store(larger, std::memory_order_release);
+  tables_.push_back(std::move(larger));
+  table_.store(tables_.back().get(), std::memory_order_release);
 }
 
 void IdCache::Insert(uint64_t key, uint64_t value) {

@@ -5,13 +5,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace ebt::callsite {
 
 // Open addressing with linear probing. It grows by doubling up to a limit and is then emptied in
 // place: it is a cache, and whoever misses can work the value out again. Tables that it outgrew
-// are kept for good, because a reader may still be in one (all of them together are smaller than
-// the present one). Find may run at any time on any thread; Insert must be serialized by the
+// are kept, because a reader may still be in one (all of them together are smaller than the
+// present one). Find may run at any time on any thread; Insert must be serialized by the
 // caller.
 class IdCache {
  public:
@@ -29,15 +31,16 @@ class IdCache {
     std::atomic<uint64_t> value{0};
   };
   struct Table {
-    size_t slots;
-    Slot* slot;
+    explicit Table(size_t count) : slots(count), slot(new Slot[count]) {}
+    const size_t slots;
+    const std::unique_ptr<Slot[]> slot;
   };
 
-  static Table* MakeTable(size_t slots);
   static void Put(const Table& table, uint64_t key, uint64_t value) noexcept;
   void MakeRoom();
 
-  std::atomic<const Table*> table_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::atomic<const Table*> table_;  // the last of them
   size_t used_ = 0;
   const size_t max_slots_;
 };
