@@ -1,0 +1,642 @@
+#include "src/replay/replayer.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "src/base/units.h"
+#include "src/callsite/callsite.h"
+#include "tests/unit/simulated_device.h"
+
+namespace ebt::replay {
+namespace {
+
+using plan::Slot;
+using plan::Tier;
+
+int* Guard() {
+  thread_local int guard = 0;
+  return &guard;
+}
+
+// No fingerprint: order and size alone decide.
+Slot Warm(uint64_t bytes, uint64_t offset) {
+  Slot slot;
+  slot.bytes = bytes;
+  slot.offset = offset;
+  slot.site = 1;
+  return slot;
+}
+Slot Cold(uint64_t bytes, uint64_t offset) {
+  Slot slot = Warm(bytes, offset);
+  slot.tier = Tier::kCold;
+  slot.persistent = true;
+  return slot;
+}
+
+// An application behind the front: asks the replayer first and the driver where it declines.
+class ReplayerTest : public test::SimulatedDevice {
+ protected:
+  static void SetUpTestSuite() { callsite::Initialize(&dlsym); }
+
+  // warm: 4 MiB, cold: 4 MiB at most.
+  void Replay(std::vector<Slot> prologue, std::vector<Slot> step, bool managed = true,
+              uint64_t budget = 0, uint64_t host_budget = kGiB) {
+    plan::Plan plan;
+    plan.prologue = std::move(prologue);
+    plan.step = std::move(step);
+    plan.warm_bytes = kWarm;
+    for (const Slot& slot : plan.prologue)
+      if (slot.tier == Tier::kCold) plan.cold_bytes = 4 * kMiB;
+    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan,
+                                           ReplayOptions{managed, budget, host_budget, &Guard});
+  }
+  ~ReplayerTest() override {
+    cuCtxSynchronize();
+    replayer_.reset();
+  }
+
+  struct Given {
+    CUdeviceptr ptr = 0;
+    bool served = false;
+    CUresult result = CUDA_SUCCESS;
+  };
+  Given Allocate(const ebt_alloc& request) {
+    Given given;
+    given.served = replayer_->Alloc(request, &given.ptr, &given.result);
+    if (given.served) return given;
+    if (request.kind == EBT_ALLOC_LINEAR) {
+      given.result = cuMemAlloc(&given.ptr, request.bytes);
+    } else if (request.kind == EBT_ALLOC_POOL) {
+      given.result =
+          cuMemAllocFromPoolAsync(&given.ptr, request.bytes, request.pool, request.stream);
+    } else {
+      given.result = cuMemAllocAsync(&given.ptr, request.bytes, request.stream);
+    }
+    if (given.result == CUDA_SUCCESS) replayer_->Native(request, given.ptr);
+    return given;
+  }
+  Given AllocateAsync(uint64_t bytes, CUstream stream) {
+    return Allocate({EBT_ALLOC_ASYNC, bytes, stream, nullptr});
+  }
+  Given AllocateLinear(uint64_t bytes) {
+    return Allocate({EBT_ALLOC_LINEAR, bytes, nullptr, nullptr});
+  }
+  CUresult FreeAsync(CUdeviceptr ptr, CUstream stream) {
+    CUresult result = CUDA_SUCCESS;
+    if (replayer_->Free(ptr, stream, true, &result)) return result;
+    return cuMemFreeAsync(ptr, stream);
+  }
+  CUresult Free(CUdeviceptr ptr) {
+    CUresult result = CUDA_SUCCESS;
+    if (replayer_->Free(ptr, nullptr, false, &result)) return result;
+    return cuMemFree(ptr);
+  }
+  uint64_t PoolValue(CUmemPool_attribute attribute) {
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+    cuuint64_t value = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (!replayer_->PoolGet(pool, attribute, &value, &result))
+      result = cuMemPoolGetAttribute(pool, attribute, &value);
+    EXPECT_EQ(result, CUDA_SUCCESS);
+    return value;
+  }
+  void ResetPeak(CUmemPool_attribute attribute) {
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+    cuuint64_t zero = 0;
+    CUresult result = CUDA_SUCCESS;
+    if (!replayer_->PoolSet(pool, attribute, &zero, &result))
+      result = cuMemPoolSetAttribute(pool, attribute, &zero);
+    EXPECT_EQ(result, CUDA_SUCCESS);
+  }
+  struct Info {
+    size_t free = 0, total = 0;
+  };
+  Info MemInfo() {
+    Info info;
+    CUresult result = CUDA_SUCCESS;
+    EXPECT_TRUE(replayer_->MemInfo(&info.free, &info.total, &result));
+    EXPECT_EQ(result, CUDA_SUCCESS);
+    return info;
+  }
+
+  static constexpr uint64_t kWarm = 4 * kMiB;
+  std::unique_ptr<Replayer> replayer_;
+};
+
+TEST_F(ReplayerTest, PlannedBlocksLieAtTheOffsetsOfThePlan) {
+  Replay({Warm(1000, 512)}, {Warm(4096, 2 * kMiB), Warm(512, 0)});
+  const CUstream stream = NewStream();
+  const Given first = AllocateAsync(1000, stream);
+  for (int turn = 0; turn < 3; ++turn) {
+    const Given a = AllocateAsync(4096, stream), b = AllocateAsync(512, stream);
+    ASSERT_TRUE(first.served && a.served && b.served);
+    EXPECT_EQ(a.ptr - first.ptr, 2 * kMiB - 512);
+    EXPECT_EQ(first.ptr - b.ptr, 512u);
+    EXPECT_EQ(FreeAsync(a.ptr, stream), CUDA_SUCCESS);
+    EXPECT_EQ(FreeAsync(b.ptr, stream), CUDA_SUCCESS);
+  }
+  const ebbtide_statistics statistics = replayer_->Statistics();
+  EXPECT_EQ(statistics.allocations_planned, 7u);
+  EXPECT_EQ(statistics.allocations_dynamic, 0u);
+  EXPECT_EQ(statistics.allocations_native, 0u);
+  EXPECT_EQ(statistics.steps, 3u);
+}
+
+TEST_F(ReplayerTest, APlannedPlaceInUseIsServedElsewhere) {
+  Replay({}, {Warm(4096, 0)});
+  const CUstream stream = NewStream();
+  const Given first = AllocateAsync(4096, stream), second = AllocateAsync(4096, stream);
+  ASSERT_TRUE(first.served && second.served);
+  EXPECT_NE(first.ptr, second.ptr);
+  EXPECT_EQ(replayer_->Statistics().allocations_dynamic, 1u);
+}
+
+TEST_F(ReplayerTest, WhatNoPlanKnowsIsDynamicOrTheDriversByItsKind) {
+  Replay({Warm(512, 0)}, {});
+  const CUstream stream = NewStream();
+  EXPECT_TRUE(AllocateAsync(777, stream).served);
+  EXPECT_FALSE(AllocateLinear(777).served);
+  EXPECT_TRUE(AllocateLinear(512).served);  // planned
+  CUdeviceptr ptr = 0;
+  CUresult result = CUDA_SUCCESS;
+  for (int kind : {EBT_ALLOC_PITCHED, EBT_ALLOC_MANAGED, EBT_ALLOC_VMM})
+    EXPECT_FALSE(replayer_->Alloc({kind, 512, nullptr, nullptr}, &ptr, &result));
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_ASYNC, 0, stream, nullptr}, &ptr, &result));
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_ASYNC, SIZE_MAX, stream, nullptr}, &ptr, &result));
+  const ebbtide_statistics statistics = replayer_->Statistics();
+  EXPECT_EQ(statistics.allocations_planned, 1u);
+  EXPECT_EQ(statistics.allocations_dynamic, 1u);
+  EXPECT_EQ(statistics.allocations_native, 1u);
+}
+
+TEST_F(ReplayerTest, ANativeSlotIsTheDrivers) {
+  Slot slot = Warm(4096, 0);
+  slot.tier = Tier::kNative;
+  Replay({slot}, {});
+  EXPECT_FALSE(AllocateAsync(4096, NewStream()).served);
+}
+
+TEST_F(ReplayerTest, WithoutAContextEverythingIsTheDrivers) {
+  Replay({Warm(512, 0)}, {});
+  ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
+  CUdeviceptr ptr = 0;
+  CUresult result = CUDA_SUCCESS;
+  size_t free = 0, total = 0;
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_ASYNC, 512, nullptr, nullptr}, &ptr, &result));
+  EXPECT_FALSE(replayer_->MemInfo(&free, &total, &result));
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+}
+
+TEST_F(ReplayerTest, AnAddressRangeIsTheBlocksAndNotTheArenas) {
+  Replay({Warm(1000, 512)}, {});
+  const Given block = AllocateAsync(1000, NewStream());
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  CUresult result = CUDA_ERROR_UNKNOWN;
+  ASSERT_TRUE(replayer_->AddressRange(&base, &bytes, block.ptr + 999, &result));
+  EXPECT_EQ(result, CUDA_SUCCESS);
+  EXPECT_EQ(base, block.ptr);
+  EXPECT_EQ(bytes, 1000u);
+  EXPECT_TRUE(replayer_->AddressRange(nullptr, nullptr, block.ptr, &result));
+  EXPECT_FALSE(replayer_->AddressRange(&base, &bytes, block.ptr + 1000, &result));
+  EXPECT_FALSE(replayer_->AddressRange(&base, &bytes, block.ptr - 1, &result));
+}
+
+TEST_F(ReplayerTest, AForeignPointerIsFreedByTheDriver) {
+  Replay({Warm(512, 0)}, {});
+  const Given block = AllocateAsync(512, NewStream());
+  CUdeviceptr foreign = 0;
+  ASSERT_EQ(cuMemAlloc(&foreign, 512), CUDA_SUCCESS);
+  CUresult result = CUDA_SUCCESS;
+  EXPECT_FALSE(replayer_->Free(foreign, nullptr, false, &result));
+  EXPECT_FALSE(replayer_->Free(block.ptr + 1, nullptr, false, &result));
+  EXPECT_EQ(Free(foreign), CUDA_SUCCESS);
+  EXPECT_EQ(Free(block.ptr), CUDA_SUCCESS);
+  EXPECT_FALSE(replayer_->Free(block.ptr, nullptr, false, &result));  // freed already
+}
+
+TEST_F(ReplayerTest, FreeAndUsedNeverExceedTheTotal) {
+  Replay({Cold(kMiB, kWarm)}, {Warm(2 * kMiB, 0)});
+  const CUstream stream = NewStream();
+  const Info before = MemInfo();
+  uint64_t used = 0;
+  for (uint64_t bytes : {kMiB, 2 * kMiB, 100 * kMiB, 3 * kMiB}) {
+    ASSERT_TRUE(AllocateAsync(bytes, stream).served);
+    used += bytes;
+    const Info now = MemInfo();
+    EXPECT_EQ(now.total, before.total);
+    EXPECT_LE(now.free + used, now.total);
+    EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), used);
+    EXPECT_GE(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), used);
+  }
+}
+
+TEST_F(ReplayerTest, MemInfoTakesNullOutputs) {
+  Replay({}, {});
+  CUresult result = CUDA_ERROR_UNKNOWN;
+  size_t value = 0;
+  EXPECT_TRUE(replayer_->MemInfo(nullptr, &value, &result));
+  EXPECT_EQ(result, CUDA_SUCCESS);
+  EXPECT_EQ(value, 4 * kGiB);
+  EXPECT_TRUE(replayer_->MemInfo(&value, nullptr, &result));
+  EXPECT_TRUE(replayer_->MemInfo(nullptr, nullptr, &result));
+}
+
+TEST_F(ReplayerTest, WhatIsHeldIdleIsToldAsFree) {
+  Replay({}, {});
+  const CUstream stream = NewStream();
+  const size_t before = MemInfo().free;
+  const Given block = AllocateAsync(100 * kMiB, stream);
+  EXPECT_EQ(MemInfo().free, before - 100 * kMiB);
+  EXPECT_EQ(FreeAsync(block.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(MemInfo().free, before);
+  EXPECT_GT(replayer_->Statistics().device_bytes, 0u);  // held all the same
+}
+
+TEST_F(ReplayerTest, ABudgetIsWhatTheProgramIsTold) {
+  Replay({}, {}, true, 64 * kMiB);
+  const CUstream stream = NewStream();
+  EXPECT_EQ(MemInfo().free, 64 * kMiB);
+  const Given block = AllocateAsync(24 * kMiB, stream);
+  EXPECT_EQ(MemInfo().free, 8 * kMiB);
+  EXPECT_EQ(FreeAsync(block.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(MemInfo().free, 64 * kMiB);
+}
+
+TEST_F(ReplayerTest, PoolPeaksAreKeptAndReset) {
+  Replay({}, {});
+  ResetPeak(CU_MEMPOOL_ATTR_USED_MEM_HIGH);  // the driver's own, of tests before
+  const CUstream stream = NewStream();
+  const Given a = AllocateAsync(kMiB, stream), b = AllocateAsync(2 * kMiB, stream);
+  EXPECT_EQ(FreeAsync(b.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), kMiB);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_HIGH), 3 * kMiB);
+  ResetPeak(CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_HIGH), kMiB);
+  ResetPeak(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH),
+            PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+  EXPECT_EQ(FreeAsync(a.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0u);
+}
+
+TEST_F(ReplayerTest, APoolThatOthersCanReachIsTheDrivers) {
+  Replay({Warm(512, 0)}, {});
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  const auto exported = reinterpret_cast<CUmemoryPool>(0x10),
+             plain = reinterpret_cast<CUmemoryPool>(0x20);
+  replayer_->PoolCreated(exported, properties);
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_NONE;
+  replayer_->PoolCreated(plain, properties);
+  CUdeviceptr ptr = 0;
+  CUresult result = CUDA_SUCCESS;
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_POOL, 512, nullptr, exported}, &ptr, &result));
+  EXPECT_TRUE(replayer_->Alloc({EBT_ALLOC_POOL, 512, nullptr, plain}, &ptr, &result));
+  uint64_t value = 0;
+  EXPECT_FALSE(replayer_->PoolGet(exported, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value, &result));
+}
+
+TEST_F(ReplayerTest, TrimGivesBackWhatNobodyUses) {
+  Replay({}, {});
+  const CUstream stream = NewStream();
+  const uint64_t before = DeviceBytes();
+  const Given kept = AllocateAsync(kMiB, stream), gone = AllocateAsync(100 * kMiB, stream);
+  ASSERT_EQ(cuMemsetD8Async(kept.ptr, 7, kMiB, stream), CUDA_SUCCESS);
+  EXPECT_EQ(FreeAsync(gone.ptr, stream), CUDA_SUCCESS);
+  replayer_->PoolTrim();
+  EXPECT_EQ(DeviceBytes() - before, 32 * kMiB);  // the one chunk that `kept` lies in
+  unsigned char byte = 0;
+  ASSERT_EQ(cuMemcpyDtoH(&byte, kept.ptr + kMiB - 1, 1), CUDA_SUCCESS);
+  EXPECT_EQ(byte, 7);
+}
+
+TEST_F(ReplayerTest, TrimsTakeNothingFromUnderOtherThreads) {
+  Replay({}, {Warm(4096, 0)});
+  for (int i = 0; i < 100; ++i)  // a plan that fits
+    ASSERT_EQ(FreeAsync(AllocateAsync(4096, nullptr).ptr, nullptr), CUDA_SUCCESS);
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([this, i] {
+      ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+      const CUstream stream = NewStream();
+      for (int turn = 0; turn < 1500; ++turn) {
+        const Given block = AllocateAsync((1 + (turn + i) % 3) * 20 * kMiB, stream);
+        ASSERT_EQ(block.result, CUDA_SUCCESS);
+        ASSERT_EQ(cuMemsetD8Async(block.ptr, 1, 4096, stream), CUDA_SUCCESS);
+        ASSERT_EQ(FreeAsync(block.ptr, stream), CUDA_SUCCESS);
+      }
+    });
+  std::thread trimmer([this, &done] {
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    while (!done) replayer_->PoolTrim();
+  });
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  trimmer.join();
+  EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);  // no kernel met an unmapped address
+  EXPECT_EQ(
+      replayer_->Statistics().allocations_dynamic + replayer_->Statistics().allocations_native,
+      4500u);
+  EXPECT_GT(replayer_->Statistics().allocations_dynamic, 2250u);
+}
+
+TEST_F(ReplayerTest, LinearMemoryIsIdleWhateverStreamUsesItFirst) {
+  Replay({}, {Warm(2 * kMiB, 0), Warm(kMiB, 0)});
+  const CUstream a = NewStream(), b = NewStream();
+  void* host = nullptr;
+  ASSERT_EQ(cuMemAllocHost(&host, 2 * kMiB), CUDA_SUCCESS);
+  const Given first = AllocateAsync(2 * kMiB, a);
+  for (int i = 0; i < 20; ++i)
+    ASSERT_EQ(cuMemsetD8Async(first.ptr, 0x11, 2 * kMiB, a), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyDtoHAsync(host, first.ptr, 2 * kMiB, a), CUDA_SUCCESS);
+  ASSERT_EQ(FreeAsync(first.ptr, a), CUDA_SUCCESS);
+  const Given second = AllocateLinear(kMiB);
+  ASSERT_TRUE(second.served);
+  ASSERT_EQ(second.ptr, first.ptr);
+  ASSERT_EQ(cuMemsetD8Async(second.ptr, 0x22, kMiB, b), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(static_cast<unsigned char*>(host)[0], 0x11);
+}
+
+TEST_F(ReplayerTest, ALinearFreeWaitsForTheBlocksWork) {
+  Replay({Warm(2 * kMiB, 0)}, {});
+  const CUstream stream = NewStream();
+  const Given block = AllocateLinear(2 * kMiB);
+  ASSERT_TRUE(block.served);
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(cuMemsetD8Async(block.ptr, 1, 2 * kMiB, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(Free(block.ptr), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+}
+
+TEST_F(ReplayerTest, AFreeThatTheDriverRefusesMayBeRepeated) {
+  Replay({Warm(512, 0)}, {});
+  const Given block = AllocateLinear(512);
+  SetFaults("cuCtxSynchronize:1=900");
+  EXPECT_EQ(Free(block.ptr), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(Free(block.ptr), CUDA_SUCCESS);
+}
+
+// Between BeginCapture and EndCapture as the front reports them.
+class ReplayerCaptureTest : public ReplayerTest {
+ protected:
+  void Begin(CUstream stream) {
+    ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+    replayer_->CaptureBegun(stream);
+  }
+  CUresult End(CUstream stream) {
+    CUgraph graph = nullptr;
+    const CUresult result = cuStreamEndCapture(stream, &graph);
+    replayer_->CaptureEnded(stream);
+    return result;
+  }
+  static bool Capturing(CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    EXPECT_EQ(cuStreamIsCapturing(stream, &status), CUDA_SUCCESS);
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+};
+
+TEST_F(ReplayerCaptureTest, UnderCaptureAllocationsAreTheDriversGraphNodes) {
+  Replay({}, {Warm(4096, 0)});
+  const CUstream stream = NewStream(), other = NewStream();
+  Begin(stream);
+  CUdeviceptr ptr = 0;
+  CUresult result = CUDA_SUCCESS;
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_ASYNC, 4096, stream, nullptr}, &ptr, &result));
+  EXPECT_TRUE(AllocateAsync(4096, other).served);  // a stream that does not capture
+  EXPECT_EQ(End(stream), CUDA_SUCCESS);
+  EXPECT_TRUE(AllocateAsync(600, stream).served);
+}
+
+TEST_F(ReplayerCaptureTest, NoOtherStreamIsDrawnIntoTheCapture) {
+  Replay({}, {Warm(4096, 0), Warm(2048, 0)});
+  const CUstream a = NewStream(), b = NewStream();
+  const Given block = AllocateAsync(4096, a);
+  ASSERT_EQ(FreeAsync(block.ptr, a), CUDA_SUCCESS);
+  Begin(a);
+  const Given next = AllocateAsync(2048, b);
+  EXPECT_EQ(next.result, CUDA_SUCCESS);
+  EXPECT_NE(next.ptr, block.ptr);
+  EXPECT_FALSE(Capturing(b));
+  EXPECT_TRUE(Capturing(a));
+  EXPECT_EQ(End(a), CUDA_SUCCESS);
+}
+
+TEST_F(ReplayerCaptureTest, AnEndWithoutABeginHidesNoLaterCapture) {
+  Replay({}, {Warm(4096, 0)});
+  const CUstream stream = NewStream();
+  EXPECT_NE(End(stream), CUDA_SUCCESS);
+  Begin(stream);
+  CUdeviceptr ptr = 0;
+  CUresult result = CUDA_SUCCESS;
+  EXPECT_FALSE(replayer_->Alloc({EBT_ALLOC_ASYNC, 4096, stream, nullptr}, &ptr, &result));
+  EXPECT_EQ(End(stream), CUDA_SUCCESS);
+}
+
+TEST_F(ReplayerTest, AColdBlockHasItsHomeOnTheHost) {
+  Replay({Cold(kMiB, kWarm)}, {});
+  const CUstream stream = NewStream();
+  const uint64_t before = DeviceBytes();
+  const Given block = AllocateAsync(kMiB, stream);
+  ASSERT_TRUE(block.served);
+  EXPECT_EQ(DeviceBytes(), before);
+  EXPECT_EQ(replayer_->Statistics().cold_bytes, kMiB);
+  ASSERT_EQ(cuMemsetD8Async(block.ptr, 0x5a, kMiB, stream), CUDA_SUCCESS);
+  unsigned char byte = 0;
+  ASSERT_EQ(cuMemcpyDtoHAsync(&byte, block.ptr + kMiB - 1, 1, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  EXPECT_EQ(byte, 0x5a);
+  EXPECT_EQ(FreeAsync(block.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(replayer_->Statistics().cold_bytes, 0u);
+}
+
+TEST_F(ReplayerTest, WithColdOffAColdBlockStaysOnTheDevice) {
+  Replay({Cold(kMiB, kWarm)}, {}, /*managed=*/false);
+  const uint64_t before = DeviceBytes();
+  ASSERT_TRUE(AllocateAsync(kMiB, NewStream()).served);
+  EXPECT_EQ(DeviceBytes() - before, 4 * kMiB);  // the cold part, one short chunk
+}
+
+TEST_F(ReplayerTest, WithTooLittleHostMemoryOneLineSaysSoAndColdBlocksStay) {
+  Replay({Cold(kMiB, kWarm)}, {}, /*managed=*/true, 0, /*host_budget=*/kMiB);
+  const uint64_t before = DeviceBytes();
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(AllocateAsync(kMiB, NewStream()).served);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_THAT(said, ::testing::HasSubstr("4.00 MiB"));
+  EXPECT_THAT(said, ::testing::HasSubstr("EBBTIDE_HOST_BUDGET"));
+  EXPECT_EQ(DeviceBytes() - before, 4 * kMiB);
+}
+
+// One cold block of 2 MiB, fetched before launch 2 and sent back after launch 4 of a step of six
+// launches, which begins with the allocation of 4096 bytes and has another one of 512.
+class ReplayerFetchTest : public ReplayerTest {
+ protected:
+  ReplayerFetchTest() {
+    Slot cold = Cold(2 * kMiB, kWarm);
+    cold.use = plan::ColdUse::kPrefetch;
+    cold.fetch_launch = 2;
+    cold.evict_launch = 4;
+    Replay({cold}, {Warm(4096, 0), Warm(512, 4096)});
+    stream_ = NewStream();
+    EXPECT_TRUE(AllocateAsync(2 * kMiB, stream_).served);
+  }
+  void Launches(int count) {
+    for (int i = 0; i < count; ++i) replayer_->Launch(stream_);
+  }
+  void AwaitMoved(uint64_t fetched, uint64_t evicted) {
+    ebbtide_statistics now{};
+    for (int i = 0; i < 3000; ++i) {
+      now = replayer_->Statistics();
+      if (now.prefetched_bytes >= fetched && now.evicted_bytes >= evicted) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(now.prefetched_bytes, fetched);
+    EXPECT_EQ(now.evicted_bytes, evicted);
+  }
+  void UseBlock(uint64_t bytes) {
+    const Given block = AllocateAsync(bytes, stream_);
+    EXPECT_TRUE(block.served);
+    EXPECT_EQ(FreeAsync(block.ptr, stream_), CUDA_SUCCESS);
+  }
+
+  CUstream stream_ = nullptr;
+};
+
+TEST_F(ReplayerFetchTest, MovesHappenAtTheirLaunches) {
+  Launches(3);
+  AwaitMoved(0, 0);  // set-up moves nothing
+  UseBlock(4096);
+  Launches(2);
+  AwaitMoved(0, 0);
+  Launches(1);
+  AwaitMoved(2 * kMiB, 0);
+  Launches(2);
+  AwaitMoved(2 * kMiB, 0);
+  Launches(1);
+  AwaitMoved(2 * kMiB, 2 * kMiB);
+  UseBlock(512);
+  UseBlock(4096);
+  Launches(6);
+  AwaitMoved(4 * kMiB, 4 * kMiB);
+}
+
+TEST_F(ReplayerFetchTest, MoreLaunchesThanRecordedMoveNothingTwice) {
+  UseBlock(4096);
+  Launches(9);
+  AwaitMoved(2 * kMiB, 2 * kMiB);
+  UseBlock(512);  // recorded at launch 0
+  Launches(5);
+  AwaitMoved(2 * kMiB, 2 * kMiB);
+}
+
+TEST_F(ReplayerTest, AnEndedContextTakesItsMemoryAndThePlanWithIt) {
+  Replay({Warm(512, 0)}, {Warm(1024, 512)});
+  const Given block = AllocateAsync(512, NewStream());
+  ASSERT_TRUE(block.served);
+  replayer_->ContextGone(reinterpret_cast<CUcontext>(0x1234));  // another one
+  EXPECT_TRUE(AllocateAsync(1024, nullptr).served);
+  const uint64_t held = replayer_->Statistics().device_bytes;
+  EXPECT_GT(held, 0u);
+  const uint64_t before = DeviceBytes();
+  replayer_->DeviceReset(0);
+  EXPECT_EQ(DeviceBytes(), before - held);
+  EXPECT_FALSE(AllocateAsync(512, nullptr).served);
+  CUresult result = CUDA_SUCCESS;
+  EXPECT_FALSE(replayer_->Free(block.ptr, nullptr, false, &result));
+}
+
+// Whatever of ours the driver refuses, whenever: what the program asked for is served by us or
+// by the driver, and its bytes are right.
+class ReplayerFaultTest : public ReplayerTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void Use(const Given& block, uint64_t bytes, CUstream stream, unsigned char value) {
+    ASSERT_EQ(block.result, CUDA_SUCCESS);
+    ASSERT_EQ(cuMemsetD8Async(block.ptr, value, bytes, stream), CUDA_SUCCESS);
+    unsigned char read = 0;
+    ASSERT_EQ(cuMemcpyDtoHAsync(&read, block.ptr + bytes - 1, 1, stream), CUDA_SUCCESS);
+    ASSERT_EQ(Await(stream), CUDA_SUCCESS);
+    ASSERT_EQ(read, value);
+  }
+  // Waits by asking, so that no seeded fault is the test's own.
+  static CUresult Await(CUstream stream) {
+    CUresult result = CUDA_ERROR_NOT_READY;
+    while ((result = cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY) simcuda_host_work_ms(0.01);
+    return result;
+  }
+  void RunProgram() {
+    Slot cold = Cold(kMiB, kWarm);
+    cold.use = plan::ColdUse::kPrefetch;
+    cold.fetch_launch = 0;
+    cold.evict_launch = 1;
+    Replay({cold, Warm(512, 1024)}, {Warm(2 * kMiB, 0), Warm(kMiB, 2 * kMiB)});
+    const Given state = AllocateAsync(kMiB, a_);
+    Use(state, kMiB, a_, 1);
+    Use(AllocateLinear(512), 512, a_, 2);
+    for (int turn = 0; turn < 3; ++turn) {
+      const Given first = AllocateAsync(2 * kMiB, a_);
+      Use(first, 2 * kMiB, a_, 3);
+      const Given extra = AllocateAsync(8 * kMiB, b_);
+      Use(extra, 8 * kMiB, b_, 4);
+      for (int i = 0; i < 3; ++i) replayer_->Launch(a_);
+      ASSERT_EQ(FreeAsync(first.ptr, a_), CUDA_SUCCESS);
+      ASSERT_EQ(FreeAsync(extra.ptr, b_), CUDA_SUCCESS);
+      const Given second = AllocateAsync(kMiB, turn == 1 ? b_ : a_);
+      Use(second, kMiB, turn == 1 ? b_ : a_, 5);
+      ASSERT_EQ(FreeAsync(second.ptr, a_), CUDA_SUCCESS);
+      std::swap(a_, b_);
+      replayer_->PoolTrim();
+    }
+    Use(state, kMiB, a_, 6);
+    ASSERT_EQ(FreeAsync(state.ptr, a_), CUDA_SUCCESS);
+  }
+
+  CUstream a_ = NewStream(), b_ = NewStream();
+};
+
+TEST_P(ReplayerFaultTest, IsNotSeenByTheProgram) {
+  for (const char* when : {":1", ":2", ":3", ":1+", ":%2"}) {
+    SCOPED_TRACE(when);
+    SetFaults(absl::StrCat(GetParam(), when, "=999").c_str());
+    RunProgram();
+    SetFaults("");
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    replayer_.reset();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EveryCall, ReplayerFaultTest,
+    ::testing::Values("cuCtxGetCurrent", "cuCtxGetDevice", "cuDeviceGetMemPool",
+                      "cuDeviceTotalMem_v2", "cuMemGetAllocationGranularity", "cuMemAddressReserve",
+                      "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease",
+                      "cuMemAddressFree", "cuMemGetInfo_v2", "cuMemAllocManaged", "cuMemAdvise",
+                      "cuMemPrefetchAsync", "cuEventCreate", "cuEventRecord", "cuEventDestroy_v2",
+                      "cuEventSynchronize", "cuStreamWaitEvent", "cuStreamIsCapturing",
+                      "cuStreamCreateWithPriority", "cuStreamSynchronize", "cuStreamDestroy_v2",
+                      "cuCtxSynchronize", "cuThreadExchangeStreamCaptureMode",
+                      "cuDeviceGetAttribute"),
+    [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace ebt::replay
