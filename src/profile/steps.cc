@@ -118,23 +118,29 @@ void StretchesAround(const Launches& launches, uint64_t anchor, std::vector<Stre
 
   absl::flat_hash_set<uint64_t> symbols;
   int tries = 0;
+  Stretch settled{.begin = 0, .end = 0, .period = 1};
   for (uint64_t period = 1; anchor + period < n && tries < kMaxTries; ++period) {
     if (symbols.size() < kMinSymbols) symbols.insert(s[anchor + period - 1]);
     const uint64_t begin = anchor - backward[anchor + 1 + n - anchor - period];
     const uint64_t end = anchor + period + forward[period];
     if (period < kMinPeriod || symbols.size() < kMinSymbols) continue;
     if (end - begin < 2 * period || (end - begin) * 4 < n) continue;
+    // Multiples of a period that repeats all along the same launches could not be preferred to it.
+    if (begin == settled.begin && end == settled.end && period % settled.period == 0) continue;
     ++tries;
     // Three references: the live bytes may settle somewhere within the stretch.
+    bool nearly_all = false;
     for (uint64_t quarter = 1; quarter <= 3; ++quarter) {
       ReferencePeriod reference(launches.live, begin + (end - begin - period) * quarter / 4,
                                 period);
       if (!reference.swings()) continue;
       auto [first, last] = reference.Stretch(begin, end);
-      if (last - first >= 2 * period && (last - first) * 4 >= n) {
-        out.push_back({first, last, period});
-      }
+      if (last - first < 2 * period || (last - first) * 4 < n) continue;
+      out.push_back({first, last, period});
+      nearly_all |= double(last - first) >= kNearlyAll * double(end - begin);
+      if (nearly_all) break;
     }
+    if (nearly_all) settled = {begin, end, period};
   }
 }
 

@@ -142,6 +142,25 @@ TEST(StepsTest, SetUpWithoutLaunchesIsNotPartOfAStep) {
   EXPECT_EQ(steps->steps, 4u);
 }
 
+TEST(StepsTest, MicroStepsOfGradientAccumulationAreNotTheStep) {
+  ProfileBuilder builder;
+  const uint32_t weights = builder.Alloc(4 * kMiB, 1);
+  builder.Launch(20, {weights});
+  for (int step = 0; step < 3; ++step) {
+    for (int micro = 0; micro < 8; ++micro) {
+      const uint32_t batch = builder.Alloc(kMiB, 2);
+      for (uint32_t f = 0; f < 6; ++f) builder.Launch(f, {batch, weights});
+      builder.Free(batch);
+      builder.Launch(6, {weights});
+    }
+    for (uint32_t f = 10; f < 13; ++f) builder.Launch(f, {weights});
+  }
+  auto steps = FindSteps(builder.profile);
+  ASSERT_TRUE(steps.has_value());
+  EXPECT_EQ(steps->period, 8u * 7 + 3);
+  EXPECT_GE(steps->steps, 2u);
+}
+
 TEST(StepsTest, MarksWin) {
   // Marks every second of what would be found without them.
   ProfileBuilder builder;
