@@ -16,6 +16,7 @@ constexpr auto kAsleep = std::chrono::microseconds(500);
 
 struct HostThread {
   Ns clock = 0;
+  Ns lead = 0;  // part of `clock` that this thread alone has spent, blocked in a call
   RealClock::time_point left;
   bool known = false;
 };
@@ -175,6 +176,7 @@ void AwaitToken(const TokenRef& token) {
   if (!token) return;
   RunUntil([&] { return token->done; });
   t_host.clock = std::max(t_host.clock, token->time);
+  t_host.lead = 0;  // back in step with the device
 }
 
 void AwaitStream(Stream* stream) {
@@ -219,7 +221,14 @@ void EnterThread(Ns cost) {
     t_host.known = true;
   }
   t_host.clock += cost;
-  state.host_base = std::max(state.host_base, t_host.clock);
+  t_host.lead = std::clamp<Ns>(t_host.clock - state.host_base, 0, t_host.lead);
+  state.host_base = std::max(state.host_base, t_host.clock - t_host.lead);
+  CatchUp();
+}
+
+void BlockThread(Ns time) {
+  t_host.clock += time;
+  t_host.lead += time;
   CatchUp();
 }
 

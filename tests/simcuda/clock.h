@@ -98,6 +98,8 @@ Ns& ThreadClock();
 // At the entry of a call: a thread that has slept wakes at the latest time that any has reached.
 void EnterThread(Ns cost);
 void LeaveThread();
+// A call that blocks its caller alone: threads that wake meanwhile are not held up by it.
+void BlockThread(Ns time);
 
 inline constexpr Ns kNever = INT64_MAX;
 constexpr Ns Microseconds(double us) { return static_cast<Ns>(us * 1000); }

@@ -146,8 +146,7 @@ CUresult MemPrefetch2(CUdeviceptr address, size_t bytes, CUmemLocation location,
   };
   Enqueue(stream, std::move(work));
   // As measured: the driver brings pages out on the calling thread.
-  ThreadClock() += blocked;
-  CatchUp();
+  BlockThread(blocked);
   return CUDA_SUCCESS;
 }
 

@@ -278,6 +278,42 @@ TEST_F(SimCuda, APeersMemoryIsReachedOnlyWhenEnabled) {
   EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);  // the other device is sound
 }
 
+TEST_F(SimCuda, PitchedCopiesMoveRowsAndPlanes) {
+  // Two planes of two rows of two bytes, out of rows of 4 and planes of 12 bytes.
+  const unsigned char host[24] = {1, 2, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0,
+                                  5, 6, 0, 0, 7, 8, 0, 0, 0, 0, 0, 0};
+  CUdeviceptr device = Allocate(8);
+  CUDA_MEMCPY3D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = host;
+  copy.srcPitch = 4;
+  copy.srcHeight = 3;
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = device;
+  copy.dstPitch = 2;
+  copy.dstHeight = 2;
+  copy.WidthInBytes = copy.Height = copy.Depth = 2;
+  ASSERT_EQ(cuMemcpy3DAsync(&copy, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  unsigned char packed[8];
+  ASSERT_EQ(cuMemcpyDtoH(packed, device, 8), CUDA_SUCCESS);
+  const unsigned char expected[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_EQ(memcmp(packed, expected, 8), 0);
+
+  CUDA_MEMCPY2D rows = {};
+  rows.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcDevice = device;
+  rows.srcPitch = 4;
+  rows.srcXInBytes = 1;
+  rows.dstMemoryType = CU_MEMORYTYPE_HOST;
+  rows.dstHost = packed;
+  rows.dstPitch = 2;
+  rows.WidthInBytes = rows.Height = 2;
+  ASSERT_EQ(cuMemcpy2D(&rows), CUDA_SUCCESS);
+  const unsigned char columns[4] = {2, 3, 6, 7};
+  EXPECT_EQ(memcmp(packed, columns, 4), 0);
+}
+
 TEST_F(SimCuda, KernelsComputeWhatTheyAreNamedFor) {
   CUdeviceptr x = Allocate(8), y = Allocate(8), sum = Allocate(8);
   ASSERT_EQ(Fill(x, 3, 2, stream_), CUDA_SUCCESS);
