@@ -24,6 +24,7 @@ using profile::Profile;
 // A block that nothing touches is a probe when it is larger than this part of the device, or of
 // what is live at most.
 constexpr uint64_t kProbePart = 4;
+constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
 
 bool IsLaunch(const Event& event) {
   return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
@@ -71,19 +72,39 @@ class Builder {
       const Event& event = profile_.events[at];
       launches_before_.push_back(launch_at_.size());
       if (IsLaunch(event)) launch_at_.push_back(at);
-      const bool lives = event.kind == EventKind::kAlloc || event.kind == EventKind::kFree;
-      if (lives && event.block >= recorded_.size()) {
-        return absl::DataLossError(fmt::format(
-            "event {} names block {}, but there are {} blocks: record the profile again", at,
-            event.block, recorded_.size()));
-      }
-      if (event.kind == EventKind::kAlloc) recorded_[event.block].alloc_at = at;
-      if (event.kind == EventKind::kFree) recorded_[event.block].free_at = at;
+      if (auto status = ReadLife(at); !status.ok()) return status;
       for (uint32_t block : event.touched) {
         if (block < recorded_.size()) recorded_[block].touched = true;
       }
     }
     launches_before_.push_back(launch_at_.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLife(uint64_t at) {
+    const Event& event = profile_.events[at];
+    if (event.kind != EventKind::kAlloc && event.kind != EventKind::kFree) {
+      return absl::OkStatus();
+    }
+    auto contradiction = [&](const char* what) {
+      return absl::DataLossError(
+          fmt::format("event {} {} (block {}): record the profile again", at, what, event.block));
+    };
+    if (event.block >= recorded_.size()) return contradiction("names a block that is not there");
+    Recorded& block = recorded_[event.block];
+    const uint64_t bytes = profile_.blocks[event.block].bytes;
+    if (event.kind == EventKind::kAlloc) {
+      if (block.alloc_at != kNever) return contradiction("allocates a block a second time");
+      block.alloc_at = at;
+      // Sums of live bytes cannot overflow behind this point.
+      if (bytes > kSaneBytes - live_bytes_) return contradiction("exceeds any device");
+      live_bytes_ += bytes;
+    } else {
+      if (block.alloc_at == kNever) return contradiction("frees a block before its allocation");
+      if (block.free_at != kNever) return contradiction("frees a block a second time");
+      block.free_at = at;
+      live_bytes_ -= bytes;
+    }
     return absl::OkStatus();
   }
 
@@ -289,6 +310,7 @@ class Builder {
   const Profile& profile_;
   Timeline timeline_;
   std::vector<Recorded> recorded_;
+  uint64_t live_bytes_ = 0;
   std::vector<uint64_t> launches_before_;  // of each event
   std::vector<uint64_t> launch_at_;        // event index of each launch
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
@@ -208,6 +209,43 @@ TEST(PlannerTest, TruncatedRecordingIsPlannedOrRefused) {
           << events << " events: " << ValidatePlan(cut, result->plan);
     }
     if (events < 7) break;
+  }
+}
+
+TEST(PlannerTest, DamagedProfilesArePlannedOrRefused) {
+  const profile::Profile whole = Training({.layers = 3, .steps = 4}).profile;
+  std::mt19937 random(3);
+  for (int round = 0; round < 1500; ++round) {
+    profile::Profile damaged = whole;
+    for (int i = 0; i < 1 + round % 3; ++i) {
+      auto& event = damaged.events[random() % damaged.events.size()];
+      auto& block = damaged.blocks[random() % damaged.blocks.size()];
+      switch (random() % 7) {
+        case 0:
+          event.kind = profile::EventKind(random() % 9);
+          break;
+        case 1:
+          event.block = random() % (damaged.blocks.size() + 2);
+          break;
+        case 2:
+          std::swap(event, damaged.events[random() % damaged.events.size()]);
+          break;
+        case 3:
+          event.touched.push_back(random() % (2 * damaged.blocks.size()));
+          break;
+        case 4:
+          block.bytes = uint64_t{1} << random() % 64;
+          break;
+        case 5:
+          block.device = random() % 2;
+          break;
+        default:
+          event.gpu_ms = random() % 2 == 0 ? -1e9 : 1e300;
+      }
+    }
+    auto result = MakePlan(damaged, {.budget = round % 2 == 0 ? 0 : 12 * kMiB});
+    if (!result.ok()) continue;
+    EXPECT_TRUE(CheckPlan(result->plan).ok()) << round << ": " << CheckPlan(result->plan);
   }
 }
 
