@@ -46,6 +46,9 @@ int Main(int argc, char** argv) {
     app.parse(std::move(own));
   } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {
+    Log(LogLevel::kError, "{}; CMD goes behind \"--\"; see `ebbtide --help`", error.what());
+    return kBadCommandLine;
   } catch (const CLI::ParseError& error) {
     Log(LogLevel::kError, "{}; see `ebbtide --help`", error.what());
     return kBadCommandLine;
