@@ -73,7 +73,7 @@ std::string FindInPath(const std::string& program) {
   if (absl::StrContains(program, "/")) return program;
   const char* path = getenv("PATH");
   for (absl::string_view folder : absl::StrSplit(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
-    const std::string candidate =
+    std::string candidate =
         (folder.empty() ? std::string(".") : std::string(folder)) + "/" + program;
     if (access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
   }
