@@ -14,6 +14,7 @@
 namespace ebt::front {
 
 void* g_real[kSlots];
+bool g_exported[kSlots];
 const ebt_core* g_core;
 bool g_wanted;
 __thread int t_guard;
@@ -69,8 +70,11 @@ void FindDriver() {
   g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (!g_driver) g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (!g_driver) return;
-  for (int i = 0; i < kSlots; ++i)
-    __atomic_store_n(&g_real[i], RealFunction(kRows[i].symbol), __ATOMIC_RELEASE);
+  for (int i = 0; i < kSlots; ++i) {
+    void* real = RealFunction(kRows[i].symbol);
+    g_exported[i] = real != nullptr;
+    __atomic_store_n(&g_real[i], real, __ATOMIC_RELEASE);
+  }
   if (g_wanted) LoadCore();
 }
 

@@ -30,6 +30,8 @@ extern const Row kRows[kSlots];
 
 // The driver's own functions, by slot; NULL where this driver has none. Filled once by Ready().
 extern void* g_real[kSlots];
+// By slot: the driver exports the symbol.
+extern bool g_exported[kSlots];
 
 // The engine, NULL while there is nothing to tell it (mode off, not loaded, forked child).
 extern const ebt_core* g_core;

@@ -31,14 +31,17 @@ Mode AskedMode(cuuint64_t flags, Mode asked) {
 void* Replacement(const char* base, void* answer, int version, cuuint64_t flags, Mode asked) {
   const Mode mode = AskedMode(flags, asked);
   const Row* best = nullptr;
+  bool exported = false;
   for (const Row& row : kRows) {
     if (strcmp(row.base, base) != 0) continue;
     // The driver's answer is one of its own exported functions: that settles the ABI.
     if (g_real[&row - kRows] == answer) return row.hook;
+    exported |= g_exported[&row - kRows];
     const bool fits = row.since <= version && (row.mode == Mode::kAny || row.mode == mode);
     if (fits && (best == nullptr || row.since > best->since)) best = &row;
   }
-  if (best == nullptr) return answer;
+  // Where the driver exports the function, another answer is an ABI younger than this table.
+  if (best == nullptr || exported) return answer;
   // A function that the driver does not export: version and mode decide, and what the driver
   // answered is what the hook will call where the export is missing.
   void** real = &g_real[best - kRows];
