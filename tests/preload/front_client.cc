@@ -138,6 +138,24 @@ int ExitWithThreads(Find find) {
   return 0;
 }
 
+// Frees most of the device's 512 MiB and asks for as much again in the other way: 5 when what
+// was freed could not be had.
+int Exhaust(Find find) {
+  if (const int failed = UseDriver(find)) return failed;
+  const auto allocate_async = reinterpret_cast<CUresult (*)(CUdeviceptr*, size_t, CUstream)>(
+      find("cuMemAllocAsync", "cuMemAllocAsync"));
+  const auto free_async = reinterpret_cast<CUresult (*)(CUdeviceptr, CUstream)>(
+      find("cuMemFreeAsync", "cuMemFreeAsync"));
+  const auto synchronize =
+      reinterpret_cast<CUresult (*)(CUstream)>(find("cuStreamSynchronize", "cuStreamSynchronize"));
+  const auto allocate =
+      reinterpret_cast<CUresult (*)(CUdeviceptr*, size_t)>(find("cuMemAlloc_v2", "cuMemAlloc"));
+  CUdeviceptr first = 0, second = 0;
+  if (allocate_async(&first, 400 << 20, nullptr) != CUDA_SUCCESS) return 4;
+  if (free_async(first, nullptr) != CUDA_SUCCESS || synchronize(nullptr) != CUDA_SUCCESS) return 6;
+  return allocate(&second, 400 << 20) == CUDA_SUCCESS ? 0 : 5;
+}
+
 // After the driver: a C++ library whose exceptions must find their way.
 int Throwing(Find find, const char* library) {
   if (const int failed = UseDriver(find)) return failed;
@@ -164,6 +182,7 @@ int main(int count, char** arguments) {
   if (strcmp(action, "fork-before") == 0) return ForkBefore(find);
   if (strcmp(action, "fork-after") == 0) return ForkAfter(find);
   if (strcmp(action, "threads") == 0) return ExitWithThreads(find);
+  if (strcmp(action, "exhaust") == 0) return Exhaust(find);
   if (strcmp(action, "throwing") == 0) return Throwing(find, arguments[5]);
   return UseDriver(find);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "src/plan/plan_file.h"
 #include "src/profile/reader.h"
 #include "tests/preload/run_process.h"
 
@@ -229,6 +230,21 @@ TEST_F(FrontTest, WithoutTheEngineEverythingIsForwardedAndOneLineSaysSo) {
   EXPECT_THAT(outcome.err, HasSubstr("libebbtide-core.so"));
   EXPECT_EQ(Asked(), kWhole);
   EXPECT_FALSE(std::filesystem::exists(Profile()));
+}
+
+TEST_F(FrontTest, WhatIsHeldIdleDoesNotExhaustTheDevice) {
+  Variables variables = Recording();
+  variables["SIMCUDA_MEMORY"] = "512MiB";
+  ASSERT_EQ(RunProcess(Client("exhaust", "dlsym"), variables, folder_).code, 0);
+  const auto profile = profile::ReadProfile(Profile());
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  // A plan that knows none of the large blocks.
+  plan::Plan plan;
+  plan.program = profile->metadata.at("program");
+  ASSERT_TRUE(plan::WritePlan(plan, folder_ + "/plan.json").ok());
+  variables["EBBTIDE_MODE"] = "replay";
+  variables["EBBTIDE_PLAN"] = folder_ + "/plan.json";
+  EXPECT_EQ(RunProcess(Client("exhaust", "dlsym"), variables, folder_), (Outcome{0, "", ""}));
 }
 
 TEST_F(FrontTest, WithoutADriverTheProgramsOwnErrorIsSeen) {
