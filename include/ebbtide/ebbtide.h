@@ -25,17 +25,18 @@ void ebbtide_phase(const char* name);
 // What Ebbtide has done in this process so far. All counts since the process began, all sizes
 // in bytes. Later versions append fields.
 typedef struct ebbtide_statistics {
-  uint64_t allocations_seen;      // allocation calls that passed a hook
-  uint64_t allocations_planned;   // served at their planned place
-  uint64_t allocations_dynamic;   // served by us, unplanned
-  uint64_t allocations_native;    // left to the driver
+  uint64_t allocations_seen;     // allocation calls that passed a hook
+  uint64_t allocations_planned;  // served at their planned place
+  uint64_t allocations_dynamic;  // served by us, unplanned
+  uint64_t allocations_native;   // left to the driver
   uint64_t launches_seen;
-  uint64_t device_bytes;          // device memory mapped by us now
+  uint64_t device_bytes;  // device memory mapped by us now
   uint64_t device_bytes_peak;
-  uint64_t cold_bytes;            // bytes of live cold blocks now
-  uint64_t prefetched_bytes;      // moved to the device ahead of use
-  uint64_t evicted_bytes;         // moved back to the host
-  uint64_t steps;                 // planned steps gone through
+  uint64_t cold_bytes;  // bytes of live cold blocks now
+  uint64_t cold_bytes_peak;
+  uint64_t prefetched_bytes;  // moved to the device ahead of use
+  uint64_t evicted_bytes;     // moved back to the host
+  uint64_t steps;             // planned steps gone through
 } ebbtide_statistics;
 
 // Fills the first `size` bytes of *out (pass sizeof(ebbtide_statistics)). Returns 0, or 1 when

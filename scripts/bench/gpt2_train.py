@@ -4,7 +4,7 @@
 It knows nothing of Ebbtide. It is told on stdin when to begin and how many steps to take, so
 that several of them can take turns on one GPU, and answers with one JSON object a line.
 
-  start          builds the model and takes the warm-up steps
+  start          moves the model to the GPU and takes the warm-up steps
   steps N item   takes N steps, each ended by loss.item()
   steps N async  takes N steps without waiting for any
   quit
@@ -35,11 +35,15 @@ class Job:
         torch.manual_seed(1)
         config = transformers.GPT2Config(n_positions=args.sequence, use_cache=False,
                                          **SIZES[args.model])
-        self.model = transformers.GPT2LMHeadModel(config).cuda().train()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01,
-                                           **{args.optimizer: True})
+        self.model = transformers.GPT2LMHeadModel(config).train()
         self.data = torch.Generator().manual_seed(2)
         self.vocabulary = config.vocab_size
+
+    def start(self):
+        self.model.cuda()
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01,
+                                           **{self.args.optimizer: True})
+        return self.steps(self.args.warmup, True)
 
     def step(self):
         tokens = torch.randint(self.vocabulary, (self.args.batch, self.args.sequence),
@@ -84,13 +88,12 @@ def main():
     args = parser.parse_args()
     if args.deterministic:
         torch.use_deterministic_algorithms(True)
-    say(event="imported", torch=torch.__version__, transformers=transformers.__version__)
-    job = None
+    job = Job(args)
+    say(event="built", torch=torch.__version__, transformers=transformers.__version__)
     for line in sys.stdin:
         words = line.split()
         if words[0] == "start":
-            job = Job(args)
-            say(event="warm", **job.steps(args.warmup, True), state_bytes=job.state_bytes())
+            say(event="warm", **job.start(), state_bytes=job.state_bytes())
         elif words[0] == "steps":
             say(event="steps", **job.steps(int(words[1]), words[2] == "item"))
         elif words[0] == "quit":

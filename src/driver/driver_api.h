@@ -13,55 +13,55 @@ namespace ebt {
 
 // X(exported symbol, parameters): the ABI is that of the exported symbol, whatever macros
 // cuda.h of the build machine puts on the name.
-#define EBT_DRIVER_FUNCTIONS(X)                                                                  \
-  X(cuDriverGetVersion, (int*))                                                                  \
-  X(cuCtxGetCurrent, (CUcontext*))                                                               \
-  X(cuCtxGetDevice, (CUdevice*))                                                                 \
-  X(cuCtxSetCurrent, (CUcontext))                                                                \
-  X(cuCtxSynchronize, (void))                                                                    \
-  X(cuDeviceGet, (CUdevice*, int))                                                               \
-  X(cuDeviceGetCount, (int*))                                                                    \
-  X(cuDeviceGetAttribute, (int*, CUdevice_attribute, CUdevice))                                  \
-  X(cuDeviceGetName, (char*, int, CUdevice))                                                     \
-  X(cuDeviceTotalMem_v2, (size_t*, CUdevice))                                                    \
-  X(cuDeviceGetDefaultMemPool, (CUmemoryPool*, CUdevice))                                        \
-  X(cuDeviceGetMemPool, (CUmemoryPool*, CUdevice))                                               \
-  X(cuMemGetInfo_v2, (size_t*, size_t*))                                                         \
-  X(cuMemAlloc_v2, (CUdeviceptr*, size_t))                                                       \
-  X(cuMemFree_v2, (CUdeviceptr))                                                                 \
-  X(cuMemAllocManaged, (CUdeviceptr*, size_t, unsigned))                                         \
-  X(cuMemAdvise, (CUdeviceptr, size_t, CUmem_advise, CUdevice))                                  \
-  X(cuMemPrefetchAsync, (CUdeviceptr, size_t, CUdevice, CUstream))                               \
-  X(cuMemAddressReserve, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))        \
-  X(cuMemAddressFree, (CUdeviceptr, size_t))                                                     \
-  X(cuMemCreate, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*,             \
-                  unsigned long long))                                                           \
-  X(cuMemRelease, (CUmemGenericAllocationHandle))                                                \
-  X(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))   \
-  X(cuMemUnmap, (CUdeviceptr, size_t))                                                           \
-  X(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                       \
-  X(cuMemGetAllocationGranularity, (size_t*, const CUmemAllocationProp*,                         \
-                                    CUmemAllocationGranularity_flags))                           \
-  X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                           \
-  X(cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                           \
-  X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                             \
-  X(cuStreamCreateWithPriority, (CUstream*, unsigned, int))                                      \
-  X(cuStreamDestroy_v2, (CUstream))                                                              \
-  X(cuStreamSynchronize, (CUstream))                                                             \
-  X(cuStreamQuery, (CUstream))                                                                   \
-  X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                            \
-  X(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus*))                                     \
-  X(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))                                   \
-  X(cuEventCreate, (CUevent*, unsigned))                                                         \
-  X(cuEventRecord, (CUevent, CUstream))                                                          \
-  X(cuEventQuery, (CUevent))                                                                     \
-  X(cuEventSynchronize, (CUevent))                                                               \
-  X(cuEventElapsedTime, (float*, CUevent, CUevent))                                              \
-  X(cuEventDestroy_v2, (CUevent))                                                                \
-  X(cuFuncGetParamInfo, (CUfunction, size_t, size_t*, size_t*))                                  \
-  X(cuKernelGetParamInfo, (CUkernel, size_t, size_t*, size_t*))                                  \
-  X(cuFuncGetName, (const char**, CUfunction))                                                   \
-  X(cuKernelGetName, (const char**, CUkernel))                                                   \
+#define EBT_DRIVER_FUNCTIONS(X)                                                                \
+  X(cuDriverGetVersion, (int*))                                                                \
+  X(cuCtxGetCurrent, (CUcontext*))                                                             \
+  X(cuCtxGetDevice, (CUdevice*))                                                               \
+  X(cuCtxSetCurrent, (CUcontext))                                                              \
+  X(cuCtxSynchronize, (void))                                                                  \
+  X(cuDeviceGet, (CUdevice*, int))                                                             \
+  X(cuDeviceGetCount, (int*))                                                                  \
+  X(cuDeviceGetAttribute, (int*, CUdevice_attribute, CUdevice))                                \
+  X(cuDeviceGetName, (char*, int, CUdevice))                                                   \
+  X(cuDeviceTotalMem_v2, (size_t*, CUdevice))                                                  \
+  X(cuDeviceGetDefaultMemPool, (CUmemoryPool*, CUdevice))                                      \
+  X(cuDeviceGetMemPool, (CUmemoryPool*, CUdevice))                                             \
+  X(cuMemGetInfo_v2, (size_t*, size_t*))                                                       \
+  X(cuMemAlloc_v2, (CUdeviceptr*, size_t))                                                     \
+  X(cuMemFree_v2, (CUdeviceptr))                                                               \
+  X(cuMemAllocManaged, (CUdeviceptr*, size_t, unsigned))                                       \
+  X(cuMemAdvise, (CUdeviceptr, size_t, CUmem_advise, CUdevice))                                \
+  X(cuMemPrefetchAsync, (CUdeviceptr, size_t, CUdevice, CUstream))                             \
+  X(cuMemAddressReserve, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))      \
+  X(cuMemAddressFree, (CUdeviceptr, size_t))                                                   \
+  X(cuMemCreate,                                                                               \
+    (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long))   \
+  X(cuMemRelease, (CUmemGenericAllocationHandle))                                              \
+  X(cuMemMap, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long)) \
+  X(cuMemUnmap, (CUdeviceptr, size_t))                                                         \
+  X(cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                     \
+  X(cuMemGetAllocationGranularity,                                                             \
+    (size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags))                   \
+  X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                         \
+  X(cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                         \
+  X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                           \
+  X(cuStreamCreateWithPriority, (CUstream*, unsigned, int))                                    \
+  X(cuStreamDestroy_v2, (CUstream))                                                            \
+  X(cuStreamSynchronize, (CUstream))                                                           \
+  X(cuStreamQuery, (CUstream))                                                                 \
+  X(cuStreamWaitEvent, (CUstream, CUevent, unsigned))                                          \
+  X(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus*))                                   \
+  X(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode*))                                 \
+  X(cuEventCreate, (CUevent*, unsigned))                                                       \
+  X(cuEventRecord, (CUevent, CUstream))                                                        \
+  X(cuEventQuery, (CUevent))                                                                   \
+  X(cuEventSynchronize, (CUevent))                                                             \
+  X(cuEventElapsedTime, (float*, CUevent, CUevent))                                            \
+  X(cuEventDestroy_v2, (CUevent))                                                              \
+  X(cuFuncGetParamInfo, (CUfunction, size_t, size_t*, size_t*))                                \
+  X(cuKernelGetParamInfo, (CUkernel, size_t, size_t*, size_t*))                                \
+  X(cuFuncGetName, (const char**, CUfunction))                                                 \
+  X(cuKernelGetName, (const char**, CUkernel))                                                 \
   X(cuGetErrorName, (CUresult, const char**))
 
 // Member names carry no version suffix trick: api.cuMemAlloc_v2(...). NULL where the driver

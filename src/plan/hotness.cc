@@ -224,6 +224,11 @@ std::string SiteLabel(const callsite::Site& site) {
     const std::string& file = frame.file.empty() ? frame.module : frame.file;
     return fmt::format("{} {}", Tail(file, 3), frame.function);
   }
+  // Names of functions are resolved elsewhere; where it is can be said without them.
+  for (const Frame& frame : site.frames) {
+    const std::string& file = frame.file.empty() ? frame.module : frame.file;
+    return fmt::format("{}+{:#x}", Tail(file, 1), frame.offset);
+  }
   return fmt::format("site {:#x}", site.id);
 }
 

@@ -24,6 +24,8 @@ using profile::Profile;
 // A block that nothing touches is a probe when it is larger than this part of the device, or of
 // what is live at most.
 constexpr uint64_t kProbePart = 4;
+// Steps that are asked where a persistent block is touched: the last so many.
+constexpr uint64_t kJudgedSteps = 16;
 constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
 
 bool IsLaunch(const Event& event) {
@@ -61,6 +63,7 @@ class Builder {
     FindProbes();
     PairTwins();
     CollectTouches();
+    DropChanceTouches();
     return std::move(timeline_);
   }
 
@@ -304,6 +307,38 @@ class Builder {
         if (at >= next && life.span != Span::kCyclic) continue;
         life.touches.push_back({uint32_t(launch), !IsLaunch(event)});
       }
+    }
+  }
+
+  // Parameters are scanned word by word, so what an earlier launch left on the stack behind a
+  // short list can read as an address. A persistent block is touched where most steps touch it.
+  void DropChanceTouches() {
+    const auto& steps = timeline_.steps;
+    const uint64_t judged = std::min(steps.steps, kJudgedSteps);
+    if (judged < 3) return;
+    const uint64_t first = steps.first_launch + (steps.steps - judged) * steps.period;
+    std::vector<uint32_t> life_of(profile_.blocks.size(), kNoTwin);
+    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
+      if (timeline_.lives[i].span == Span::kPersistent) life_of[timeline_.lives[i].block] = i;
+    }
+    absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> votes;  // life, touch -> steps
+    for (uint64_t at = steps.start_events[steps.steps - judged];
+         at < profile_.events.size() && launches_before_[at] < first + judged * steps.period;
+         ++at) {
+      const Event& event = profile_.events[at];
+      const uint64_t launch = (launches_before_[at] - first) % steps.period;
+      for (uint32_t block : event.touched) {
+        if (block < life_of.size() && life_of[block] != kNoTwin) {
+          ++votes[{life_of[block], launch * 2 + !IsLaunch(event)}];
+        }
+      }
+    }
+    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
+      Lived& life = timeline_.lives[i];
+      if (life.span != Span::kPersistent) continue;
+      std::erase_if(life.touches, [&](const Touch& touch) {
+        return votes[{i, uint64_t{touch.launch} * 2 + touch.copy}] * 2 <= judged;
+      });
     }
   }
 

@@ -28,12 +28,12 @@ struct Block {
   uint64_t bytes = 0;        // as requested
   uint64_t address = 0;      // device address, of use only for telling neighbours
   AllocKind kind = AllocKind::kLinear;
-  uint16_t device = 0;       // ordinal
-  uint16_t stream = 0;       // small number of the stream in order of first use, 0: none/legacy
+  uint16_t device = 0;  // ordinal
+  uint16_t stream = 0;  // small number of the stream in order of first use, 0: none/legacy
   uint16_t free_stream = 0;
   uint64_t alloc_at = 0;
   uint64_t free_at = kNever;
-  bool exported = false;     // another process may hold it: stays native
+  bool exported = false;  // another process may hold it: stays native
 };
 
 struct Function {

@@ -165,6 +165,7 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
     blocks_[address] = block;
     live_bytes_ += rounded;
     if (block.cold) cold_live_bytes_ += rounded;
+    cold_peak_bytes_ = std::max(cold_peak_bytes_, cold_live_bytes_);
     reserved = Reserved(space);
   }
   if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
@@ -379,6 +380,7 @@ ebbtide_statistics Replayer::Statistics() {
   absl::MutexLock lock(&mutex_);
   out.steps = matcher_.steps();
   out.cold_bytes = cold_live_bytes_;
+  out.cold_bytes_peak = cold_peak_bytes_;
   if (!space_) return out;
   out.device_bytes = space_->device_bytes();
   out.device_bytes_peak = space_->peak_device_bytes();

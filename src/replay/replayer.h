@@ -107,6 +107,7 @@ class Replayer {
   absl::btree_map<CUdeviceptr, Block> blocks_ ABSL_GUARDED_BY(mutex_);
   uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
+  uint64_t cold_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   PoolCounters pools_;
 };
 

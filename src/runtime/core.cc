@@ -126,6 +126,8 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
       return replayer.CaptureBegun(static_cast<CUstream>(object));
     case EBT_CAPTURE_END:
       return replayer.CaptureEnded(static_cast<CUstream>(object));
+    case EBT_GRAPH_LAUNCH:  // counts as one launch, as it does in a recording
+      return replayer.Launch(static_cast<CUstream>(const_cast<void*>(detail)));
     case EBT_POOL_CREATE:
       return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
                                   *static_cast<const CUmemPoolProps*>(detail));

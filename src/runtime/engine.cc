@@ -111,11 +111,12 @@ void Engine::Exiting() {
   if (!replayer_) return;
   const ebbtide_statistics s = replayer_->Statistics();
   Log(LogLevel::kInfo,
-      "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold {}, fetched "
+      "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold peak {}, "
+      "fetched "
       "{}, evicted {}",
       s.steps, s.allocations_planned, s.allocations_dynamic, s.allocations_native,
-      FormatSize(s.device_bytes_peak), FormatSize(s.cold_bytes), FormatSize(s.prefetched_bytes),
-      FormatSize(s.evicted_bytes));
+      FormatSize(s.device_bytes_peak), FormatSize(s.cold_bytes_peak),
+      FormatSize(s.prefetched_bytes), FormatSize(s.evicted_bytes));
 }
 
 }  // namespace ebt::runtime

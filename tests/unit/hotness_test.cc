@@ -104,6 +104,11 @@ TEST(HotnessTest, LabelWithoutPythonIsTheInnermostNamedFrame) {
   EXPECT_EQ(SiteLabel(site), "site 0x7");
 }
 
+TEST(HotnessTest, LabelWithoutNamesSaysWhereItIs) {
+  const callsite::Site site{7, {{Frame::Kind::kNative, "ab12", 0x1f0, "", "/opt/a/lib.so"}}};
+  EXPECT_EQ(SiteLabel(site), "lib.so+0x1f0");
+}
+
 TEST(HotnessTest, ShortPathsStayWhole) {
   const callsite::Site site{1, {{Frame::Kind::kPython, "train.py", 9, "<module>", ""}}};
   EXPECT_EQ(SiteLabel(site), "train.py:9 <module>");

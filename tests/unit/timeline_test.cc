@@ -51,6 +51,30 @@ TEST(TimelineTest, CrossingGradientsAreTwinsOfTheSteps) {
   EXPECT_EQ(used.size(), 5u);
 }
 
+TEST(TimelineTest, ChanceTouchesOfOneStepAreNoTouches) {
+  // What most steps touch is kept, what the representative alone does is dropped: state number
+  // one, named by the first launch of a single step as a stale word would name it.
+  Training training({.layers = 4, .steps = 5});
+  auto before = BuildTimeline(training.profile);
+  ASSERT_TRUE(before.ok());
+  const uint64_t begin = before->steps.start_events[before->representative];
+  uint64_t first_launch = begin;
+  while (training.profile.events[first_launch].kind != profile::EventKind::kLaunch) ++first_launch;
+  const Lived* state = nullptr;
+  for (const Lived& life : before->lives) {
+    if (life.span == Span::kPersistent && life.touches.size() == 1) state = &life;
+  }
+  ASSERT_NE(state, nullptr);
+  training.profile.events[first_launch].touched.push_back(state->block);
+  auto after = BuildTimeline(training.profile);
+  ASSERT_TRUE(after.ok());
+  for (const Lived& life : after->lives) {
+    if (life.block != state->block || life.span != Span::kPersistent) continue;
+    ASSERT_EQ(life.touches.size(), 1u);
+    EXPECT_EQ(life.touches[0].launch, state->touches[0].launch);
+  }
+}
+
 TEST(TimelineTest, CyclicBlockTakesTheEndAndTheBeginOfAStep) {
   // A step: free(old) launch launch alloc launch, five events; the prologue is one step.
   ProfileBuilder builder;
