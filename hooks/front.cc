@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,16 +65,18 @@ void LoadCore() {
   __atomic_store_n(&g_core, core, __ATOMIC_RELEASE);
 }
 
-void FindDriver() {
-  g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (!g_driver) g_driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (!g_driver) return;
+// Two threads may do this at once: both find the same.
+bool FindDriver() {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!driver) driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!driver) return false;
+  __atomic_store_n(&g_driver, driver, __ATOMIC_RELEASE);
   for (int i = 0; i < kSlots; ++i) {
     void* real = RealFunction(kRows[i].symbol);
     g_exported[i] = real != nullptr;
     __atomic_store_n(&g_real[i], real, __ATOMIC_RELEASE);
   }
-  if (g_wanted) LoadCore();
+  return true;
 }
 
 // Nothing of ours may run in a child: the engine's threads and the context stayed behind.
@@ -121,18 +122,25 @@ bool Ready() {
   int untouched = kUntouched;
   if (!__atomic_compare_exchange_n(&g_progress, &untouched, kUnderWay, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_ACQUIRE)) {
-    while (__atomic_load_n(&g_progress, __ATOMIC_ACQUIRE) != kDone) sched_yield();
-    return g_driver != nullptr;
+    // The other thread may be waiting for the loader's lock, and this one hold it: inside the
+    // constructor of a library that uses the driver. So the wait has an end.
+    for (int i = 0; i < 10'000; ++i) {
+      if (__atomic_load_n(&g_progress, __ATOMIC_ACQUIRE) == kDone) return g_driver != nullptr;
+      usleep(100);
+    }
+    return FindDriver();
   }
   const int guard = t_guard;
   t_under_way = true;
   t_guard = 1;
-  FindDriver();
+  if (FindDriver() && g_wanted) LoadCore();
   t_guard = guard;
   t_under_way = false;
   __atomic_store_n(&g_progress, kDone, __ATOMIC_RELEASE);
   return g_driver != nullptr;
 }
+
+bool Loading() { return g_wanted && __atomic_load_n(&g_progress, __ATOMIC_ACQUIRE) == kUnderWay; }
 
 void Say(const char* text, const char* detail) {
   char line[1024] = "ebbtide: ";

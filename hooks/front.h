@@ -52,6 +52,9 @@ extern bool g_wanted;
 // it has been called. False too while this very thread is in the midst of it.
 bool Ready();
 
+// The core is wanted and not there yet: hooks are handed out and forward meanwhile.
+bool Loading();
+
 // One line on stderr, made without stdio.
 void Say(const char* text, const char* detail);
 
@@ -65,6 +68,8 @@ class Entry {
     t_guard = 1;
   }
   ~Entry() { t_guard = before_; }
+  // Hooks are to be handed out.
+  bool wanted() const { return core != nullptr || (before_ == 0 && Loading()); }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 

@@ -69,7 +69,7 @@ extern "C" __attribute__((visibility("hidden"), used)) void* ebt_route_dlsym(voi
       name == nullptr || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
     return nullptr;
   const Row* row = FindSymbol(name);
-  if (row == nullptr || !Ready() || g_core == nullptr) return nullptr;
+  if (row == nullptr || !Ready() || (g_core == nullptr && !ebt::front::Loading())) return nullptr;
   // Somebody else's library may export the same name: only the driver's own is replaced.
   void* answer = LibcDlsym()(handle, name);
   return answer != nullptr && answer == g_real[row - ebt::front::kRows] ? row->hook : nullptr;

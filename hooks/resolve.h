@@ -16,7 +16,7 @@ void* Replacement(const char* base, void* answer, int version, cuuint64_t flags,
 // Replaces only what the driver found, and leaves its status alone (it may be NULL).
 inline void Replace(const Entry& entry, const char* base, void** function, CUresult result,
                     int version, cuuint64_t flags, Mode asked) {
-  if (entry.core && base && function && *function && result == CUDA_SUCCESS)
+  if (entry.wanted() && base && function && *function && result == CUDA_SUCCESS)
     *function = Replacement(base, *function, version, flags, asked);
 }
 
