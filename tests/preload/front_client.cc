@@ -138,6 +138,21 @@ int ExitWithThreads(Find find) {
   return 0;
 }
 
+void* LoadLibrary(void* path) { return dlopen(static_cast<const char*>(path), RTLD_NOW); }
+
+// A library's constructor uses the driver in one thread, under the loader's lock, while another
+// thread is the first to use it.
+int LoadMeanwhile(Find find, char* library) {
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, &LoadLibrary, library) != 0) return 9;
+  usleep(50'000);
+  const int failed = UseDriver(find);
+  void* handle = nullptr;
+  pthread_join(thread, &handle);
+  const auto found = handle ? reinterpret_cast<int (*)()>(dlsym(handle, "Found")) : nullptr;
+  return failed != 0 || !found ? 8 : !found();
+}
+
 // Frees most of the device's 512 MiB and asks for as much again in the other way: 5 when what
 // was freed could not be had.
 int Exhaust(Find find) {
@@ -182,6 +197,7 @@ int main(int count, char** arguments) {
   if (strcmp(action, "fork-before") == 0) return ForkBefore(find);
   if (strcmp(action, "fork-after") == 0) return ForkAfter(find);
   if (strcmp(action, "threads") == 0) return ExitWithThreads(find);
+  if (strcmp(action, "meanwhile") == 0) return LoadMeanwhile(find, arguments[5]);
   if (strcmp(action, "exhaust") == 0) return Exhaust(find);
   if (strcmp(action, "throwing") == 0) return Throwing(find, arguments[5]);
   return UseDriver(find);

@@ -220,6 +220,12 @@ TEST_F(FrontTest, ExceptionsOfALibraryLoadedAfterTheEngineAreCaught) {
       kWhole);
 }
 
+TEST_F(FrontTest, AConstructorMayUseTheDriverWhileAnotherThreadFirstDoes) {
+  ExpectSeenOnce(Client("meanwhile", "dlsym", "12000", "0",
+                        {Product("tests/preload/libfront_constructor.so")}),
+                 kWhole);
+}
+
 TEST_F(FrontTest, WithoutTheEngineEverythingIsForwardedAndOneLineSaysSo) {
   std::filesystem::copy_file(Product("libebbtide.so"), folder_ + "/libebbtide.so");
   Variables variables = Recording();
