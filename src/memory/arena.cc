@@ -22,7 +22,7 @@ Arena::Outcome Arena::Take(uint64_t bytes, CUstream stream, uint64_t* offset) {
   const StreamTag tag = ledger_.TagOf(stream);
   std::vector<Piece> pieces;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     pieces = map_.TakeBestFit(bytes, tag);
   }
   if (!pieces.empty()) *offset = pieces.front().offset;
@@ -48,37 +48,37 @@ void Arena::Give(uint64_t offset, uint64_t bytes, CUstream stream) {
   // A stream that cannot be named later and refuses its event now: nobody could ever be ordered
   // after it, so the bytes are not used again.
   if (ledger_.Freed(tag) != CUDA_SUCCESS) return;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   map_.Give(offset, AlignUp(bytes, kBlockAlignment), tag);
 }
 
 void Arena::GiveIdle(uint64_t offset, uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   map_.Give(offset, AlignUp(bytes, kBlockAlignment), kIdle);
 }
 
 bool Arena::IsFree(uint64_t offset, uint64_t bytes) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return map_.IsFree(offset, bytes);
 }
 
 std::vector<Piece> Arena::Claim(uint64_t offset, uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return map_.TakeAt(offset, bytes);
 }
 
 void Arena::Unclaim(const std::vector<Piece>& pieces) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   map_.Restore(pieces);
 }
 
 void Arena::SetAllIdle() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   map_.SetAllIdle();
 }
 
 uint64_t Arena::live_bytes() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return map_.size() - map_.free_bytes();
 }
 

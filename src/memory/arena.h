@@ -8,8 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "src/base/mutex.h"
 #include "src/memory/backing.h"
 #include "src/memory/free_map.h"
 #include "src/memory/stream_ledger.h"
@@ -60,7 +59,7 @@ class Arena {
 
   const std::unique_ptr<Backing> backing_;
   StreamLedger& ledger_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   FreeMap map_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -69,7 +69,7 @@ MappedRange::MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size)
 
 MappedRange::~MappedRange() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     for (size_t chunk = 0; chunk < handles_.size(); ++chunk)
       if (present_[chunk]) UnmapChunk(chunk);
   }
@@ -85,7 +85,7 @@ CUresult MappedRange::Ensure(uint64_t offset, uint64_t bytes) {
   const size_t first = offset / kChunkBytes, last = (offset + bytes - 1) / kChunkBytes;
   for (size_t chunk = first; chunk <= last; ++chunk) {
     if (present_[chunk].load(std::memory_order_acquire)) continue;
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (present_[chunk].load(std::memory_order_relaxed)) continue;
     const CUresult result = MapChunk(chunk);
     if (result != CUDA_SUCCESS) return result;
@@ -138,7 +138,7 @@ std::vector<uint64_t> MappedRange::MappedChunks() const {
 }
 
 uint64_t MappedRange::ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   uint64_t released = 0;
   for (size_t chunk = 0; chunk < handles_.size(); ++chunk) {
     if (!present_[chunk] || !is_free(chunk * kChunkBytes, ChunkBytes(chunk))) continue;

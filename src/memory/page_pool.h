@@ -9,9 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
 #include "src/memory/backing.h"
 
@@ -80,7 +79,7 @@ class MappedRange : public Backing {
   const uint64_t size_;
   std::atomic<uint64_t> mapped_{0};
   // Held around the driver's calls: two threads must not map one chunk, and growth is rare.
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<CUmemGenericAllocationHandle> handles_ ABSL_GUARDED_BY(mutex_);  // 0: none
   std::unique_ptr<std::atomic<bool>[]> present_;  // [chunk]: read without the lock
 };

@@ -29,7 +29,7 @@ StreamTag StreamLedger::TagOf(CUstream stream) {
   const bool per_thread = stream == CU_STREAM_PER_THREAD;
   const std::pair<CUstream, uint64_t> key = {stream == CU_STREAM_LEGACY ? nullptr : stream,
                                              per_thread ? ThreadNumber() : 0};
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   auto [at, fresh] = tags_.try_emplace(key, static_cast<StreamTag>(entries_.size()));
   if (fresh) entries_.push_back({key.first, !per_thread});
   return at->second;
@@ -38,13 +38,13 @@ StreamTag StreamLedger::TagOf(CUstream stream) {
 CUresult StreamLedger::RecordInto(StreamTag tag, CUstream stream) {
   CUevent event = nullptr;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     event = entries_[tag].event;
   }
   if (!event) {
     const CUresult created = driver_.fn_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (created != CUDA_SUCCESS) return created;
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     entries_[tag].event = event;
   }
   return driver_.fn_cuEventRecord(event, stream);
@@ -52,7 +52,7 @@ CUresult StreamLedger::RecordInto(StreamTag tag, CUstream stream) {
 
 CUresult StreamLedger::Freed(StreamTag tag) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (tag == kIdle || entries_[tag].nameable) return CUDA_SUCCESS;
   }
   return RecordInto(tag, CU_STREAM_PER_THREAD);
@@ -67,7 +67,7 @@ bool StreamLedger::Capturing(CUstream stream) const {
 CUresult StreamLedger::WithEventOf(StreamTag tag, const std::function<CUresult(CUevent)>& use) {
   Entry entry;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     entry = entries_[tag];
   }
   if (entry.lost) return CUDA_ERROR_INVALID_HANDLE;
@@ -106,14 +106,14 @@ CUresult StreamLedger::WaitFor(const std::vector<Piece>& pieces) {
 void StreamLedger::StreamDestroyed(CUstream stream) {
   StreamTag tag = kIdle;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     auto at = tags_.find({stream, 0});
     if (at == tags_.end()) return;
     tag = at->second;
     tags_.erase(at);
   }
   const CUresult recorded = RecordInto(tag, stream);
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   entries_[tag].nameable = false;
   entries_[tag].lost = recorded != CUDA_SUCCESS;
 }

@@ -11,9 +11,8 @@
 #include <functional>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
 #include "src/memory/free_map.h"
 
@@ -57,7 +56,7 @@ class StreamLedger {
   bool Capturing(CUstream stream) const;
 
   const DriverApi& driver_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_) = {Entry{}};  // [0] is kIdle
   absl::flat_hash_map<std::pair<CUstream, uint64_t>, StreamTag> tags_ ABSL_GUARDED_BY(mutex_);
 };

@@ -52,7 +52,9 @@ class Chooser {
         tiers[i] = Tier::kCold;
       }
     }
-    return Finish(std::move(tiers), true);
+    // In place: who names no budget wants the memory, and what is fetched takes room that nobody
+    // has said to be there.
+    return Finish(std::move(tiers), false);
   }
 
   Tiering WithBudget() const {

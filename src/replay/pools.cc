@@ -5,23 +5,23 @@
 namespace ebt::replay {
 
 void PoolCounters::Created(CUmemoryPool pool, bool servable) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   pools_[pool] = {servable, 0, 0, 0};
 }
 
 void PoolCounters::Destroyed(CUmemoryPool pool) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   pools_.erase(pool);
 }
 
 bool PoolCounters::Servable(CUmemoryPool pool) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
   return at == pools_.end() || at->second.servable;
 }
 
 void PoolCounters::Allocated(CUmemoryPool pool, uint64_t bytes, uint64_t reserved) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   Counters& counters = pools_[pool];
   counters.used += bytes;
   counters.used_high = std::max(counters.used_high, counters.used);
@@ -29,14 +29,14 @@ void PoolCounters::Allocated(CUmemoryPool pool, uint64_t bytes, uint64_t reserve
 }
 
 void PoolCounters::Freed(CUmemoryPool pool, uint64_t bytes) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
   if (at != pools_.end()) at->second.used -= std::min(at->second.used, bytes);
 }
 
 bool PoolCounters::Extra(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t reserved,
                          uint64_t* extra) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
   const Counters counters = at == pools_.end() ? Counters{} : at->second;
   if (!counters.servable) return false;  // nothing of ours is in it
@@ -59,7 +59,7 @@ bool PoolCounters::Extra(CUmemoryPool pool, CUmemPool_attribute attribute, uint6
 }
 
 void PoolCounters::ResetHigh(CUmemoryPool pool, CUmemPool_attribute attribute, uint64_t reserved) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
   if (at == pools_.end()) return;
   if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH) at->second.used_high = at->second.used;

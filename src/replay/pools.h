@@ -7,9 +7,8 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "src/base/mutex.h"
 
 namespace ebt::replay {
 
@@ -36,7 +35,7 @@ class PoolCounters {
     bool servable = true;  // a device's default pool is never announced
     uint64_t used = 0, used_high = 0, reserved_high = 0;
   };
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   absl::flat_hash_map<CUmemoryPool, Counters> pools_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -53,7 +53,7 @@ void Replayer::Disable(const char* why) {
 std::shared_ptr<Space> Replayer::CurrentSpace() {
   CUcontext context = nullptr;
   if (driver_.fn_cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) return nullptr;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (!space_ && !space_tried_) {
     // Once in a process's life: whoever else allocates meanwhile must wait for it anyway.
     space_tried_ = true;
@@ -93,7 +93,7 @@ bool Replayer::PoolOf(const ebt_alloc& request, CUmemoryPool* pool) {
 
 const plan::Slot* Replayer::Match(const ebt_alloc& request) {
   const uint64_t fingerprint = callsite::Fingerprint();
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   const plan::Slot* const before = matcher_.last();
   const plan::Slot* slot = matcher_.Next(request.bytes, fingerprint);
   const uint64_t seen = matcher_.matched() + matcher_.missed();
@@ -161,7 +161,7 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   const uint64_t rounded = AlignUp(block.bytes, kBlockAlignment);
   uint64_t reserved = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     blocks_[address] = block;
     live_bytes_ += rounded;
     if (block.cold) cold_live_bytes_ += rounded;
@@ -175,7 +175,7 @@ uint64_t Replayer::Reserved(const Space& space) { return space.device_bytes() + 
 
 bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto at = blocks_.find(ptr);
     if (at == blocks_.end()) return false;
     *block = at->second;
@@ -191,7 +191,7 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
 bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
   std::shared_ptr<Space> space;  // keeps the block's arena
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!blocks_.contains(ptr)) return false;
     space = space_;
   }
@@ -223,7 +223,7 @@ void Replayer::Launch(CUstream stream) {
   if (next >= transfers_.size() || transfers_[next].launch > launch || Capturing(stream)) return;
   std::shared_ptr<Space> space;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // In the prologue nothing moves: the state is only being made there.
     if (matcher_.last() == nullptr) return;
     space = space_;
@@ -244,7 +244,7 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   if (*result != CUDA_SUCCESS) return true;
   uint64_t live = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     live = live_bytes_;
   }
   // What we hold and nobody uses can be had; what the program holds cannot be free as well,
@@ -262,7 +262,7 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
 }
 
 bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   auto after = blocks_.upper_bound(ptr);
   if (after == blocks_.begin()) return false;
   const auto& [address, block] = *std::prev(after);
@@ -277,7 +277,7 @@ bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
                        CUresult* result) {
   uint64_t reserved = 0, extra = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (space_) reserved = Reserved(*space_);
   }
   if (!value || !pools_.Extra(pool, attribute, reserved, &extra)) return false;
@@ -293,7 +293,7 @@ bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
 bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, CUresult*) {
   uint64_t reserved = 0;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (space_) reserved = Reserved(*space_);
   }
   pools_.ResetHigh(pool, attribute, reserved);
@@ -316,20 +316,20 @@ void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
 void Replayer::StreamDestroyed(CUstream stream) {
   std::shared_ptr<Space> space;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     space = space_;
   }
   if (space) space->ledger().StreamDestroyed(stream);
 }
 
 void Replayer::CaptureBegun(CUstream stream) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   capturing_.insert(stream);
   captures_.store(capturing_.size(), std::memory_order_relaxed);
 }
 
 void Replayer::CaptureEnded(CUstream stream) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   capturing_.erase(stream);
   captures_.store(capturing_.size(), std::memory_order_relaxed);
 }
@@ -337,7 +337,7 @@ void Replayer::CaptureEnded(CUstream stream) {
 void Replayer::Forget() {
   std::shared_ptr<Space> space;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!space_) return;
     blocks_.clear();
     live_bytes_ = cold_live_bytes_ = 0;
@@ -356,7 +356,7 @@ void Replayer::Forget() {
 
 void Replayer::ContextGone(CUcontext context) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!space_ || space_->context() != context) return;
   }
   Forget();
@@ -364,7 +364,7 @@ void Replayer::ContextGone(CUcontext context) {
 
 void Replayer::DeviceReset(CUdevice device) {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!space_ || space_->device() != device) return;
   }
   Forget();
@@ -377,7 +377,7 @@ ebbtide_statistics Replayer::Statistics() {
   out.allocations_native = native_;
   out.allocations_seen = planned_ + dynamic_ + native_;
   out.launches_seen = launches_;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   out.steps = matcher_.steps();
   out.cold_bytes = cold_live_bytes_;
   out.cold_bytes_peak = cold_peak_bytes_;

@@ -9,12 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/synchronization/mutex.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
+#include "src/base/mutex.h"
 #include "src/plan/plan.h"
 #include "src/replay/matcher.h"
 #include "src/replay/pools.h"
@@ -99,7 +98,7 @@ class Replayer {
   std::atomic<uint32_t> step_launch_{0};  // launches of the present step so far
   std::atomic<uint32_t> next_transfer_{0};
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);

@@ -79,7 +79,7 @@ record::Recorder* Engine::recorder() {
 }
 
 record::Recorder* Engine::CreateRecorder() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (recorder_tried_) return recorder_.load(std::memory_order_relaxed);
   recorder_tried_ = true;
   record::RecorderOptions options;

@@ -5,11 +5,10 @@
 #include <atomic>
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
 #include "src/base/config.h"
+#include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
 #include "src/record/recorder.h"
 #include "src/replay/replayer.h"
@@ -44,7 +43,7 @@ class Engine {
   const Config config_;
   DriverApi driver_;
   std::unique_ptr<replay::Replayer> replayer_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool recorder_tried_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<record::Recorder> recorder_owner_ ABSL_GUARDED_BY(mutex_);
   std::atomic<record::Recorder*> recorder_{nullptr};

@@ -75,15 +75,16 @@ Prefetcher::Prefetcher(const DriverApi& driver, CUcontext context, CUdevice devi
 
 Prefetcher::~Prefetcher() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ending_ = true;
   }
+  changed_.notify_one();
   thread_.join();
 }
 
 CUevent Prefetcher::TakeEvent() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (!events_.empty()) {
       const CUevent event = events_.back();
       events_.pop_back();
@@ -99,9 +100,10 @@ void Prefetcher::Request(Direction direction, uint64_t offset, uint64_t bytes, C
   const CUevent after = TakeEvent();
   if (!after) return;
   const bool recorded = driver_.fn_cuEventRecord(after, stream) == CUDA_SUCCESS;
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   if (recorded) {
     moves_.push_back({direction, offset, bytes, after});
+    changed_.notify_one();
   } else {
     events_.push_back(after);
   }
@@ -120,17 +122,15 @@ void Prefetcher::Run() {
   while (true) {
     Move move;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](Prefetcher* self)
-               ABSL_NO_THREAD_SAFETY_ANALYSIS { return self->ending_ || !self->moves_.empty(); },
-          this));
+      MutexLock lock(&mutex_);
+      changed_.wait(mutex_,
+                    [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_ || !moves_.empty(); });
       if (ending_) return;
       move = moves_.front();
       moves_.pop_front();
     }
     if (ready) Perform(move, stream);
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     events_.push_back(move.after);
   }
 }

@@ -7,14 +7,14 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
 #include "src/memory/backing.h"
 
@@ -79,7 +79,8 @@ class Prefetcher {
   ManagedRange& range_;
   int* (*const guard_)();
   std::atomic<uint64_t> moved_[2] = {};
-  absl::Mutex mutex_;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
   std::deque<Move> moves_ ABSL_GUARDED_BY(mutex_);
   std::vector<CUevent> events_ ABSL_GUARDED_BY(mutex_);
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
