@@ -12,8 +12,14 @@
 namespace sim {
 namespace {
 
-// Anything that asks for no address starts its search here, away from the process's own memory.
-constexpr uint64_t kFirstAddress = 0x7000'0000'0000 - (uint64_t{1} << 43);
+// Anything that asks for no address starts its search at the first one, away from the process's
+// own memory; hints below the lowest one are not granted.
+#ifdef __SANITIZE_THREAD__
+// The one stretch that ThreadSanitizer leaves to mappings, below where the kernel puts its own.
+constexpr uint64_t kLowestAddress = 0x7e80'0000'0000, kFirstAddress = kLowestAddress;
+#else
+constexpr uint64_t kLowestAddress = kPage, kFirstAddress = 0x7000'0000'0000 - (uint64_t{1} << 43);
+#endif
 
 uint64_t& NextAddress() {
   static uint64_t next = kFirstAddress;
@@ -178,6 +184,13 @@ bool ForEachPiece(const Span& span, Visit visit) {
   return true;
 }
 
+// Fresh memory at exactly `address`, or null.
+void* MapAt(uint64_t address, uint64_t size, int protection) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  void* at = mmap(reinterpret_cast<void*>(address), size, protection, kFlags, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
 }  // namespace
 
 Physical::~Physical() {
@@ -253,17 +266,14 @@ void GiveMemory(Device* device, uint64_t bytes) { device->used -= bytes; }
 
 void* MapMemory(uint64_t bytes, uint64_t hint, bool accessible) {
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
   const uint64_t size = RoundUp(bytes, kPage);
-  if (hint != 0 && hint % kPage == 0) {
-    void* at = mmap(reinterpret_cast<void*>(hint), size, protection, flags, -1, 0);
-    if (at != MAP_FAILED) return at;
+  if (hint >= kLowestAddress && hint % kPage == 0) {
+    if (void* at = MapAt(hint, size, protection)) return at;
   }
   for (int attempt = 0; attempt < 1000; ++attempt) {
-    uint64_t address = NextAddress();
+    const uint64_t address = NextAddress();
     NextAddress() += size + kPage;  // neighbours keep a hole between them
-    void* at = mmap(reinterpret_cast<void*>(address), size, protection, flags, -1, 0);
-    if (at != MAP_FAILED) return at;
+    if (void* at = MapAt(address, size, protection)) return at;
   }
   return nullptr;
 }
