@@ -236,7 +236,7 @@ class Workload {
 TEST_F(ArenaTest, NoBlockIsEverSpoiledByAnother) {
   Make(2 * kMiB);
   Workload work(*arena_, 1, {NewStream(), NewStream(), NewStream(), CU_STREAM_PER_THREAD, nullptr});
-  EXPECT_EQ(work.Run(100'000), 0);
+  EXPECT_EQ(work.Run(test::StormOf(100'000)), 0);
   EXPECT_EQ(arena_->live_bytes(), 0u);
 }
 
@@ -256,7 +256,7 @@ TEST_F(ArenaTest, ThreadsDoNotSpoilEachOthersBlocks) {
     threads.emplace_back([this, seed] {
       ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
       Workload work(*arena_, seed, {NewStream(), NewStream(), CU_STREAM_PER_THREAD});
-      EXPECT_EQ(work.Run(25'000), 0);
+      EXPECT_EQ(work.Run(test::StormOf(25'000)), 0);
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(arena_->live_bytes(), 0u);

@@ -13,6 +13,16 @@
 
 namespace ebt::test {
 
+// How many operations a storm of them has. Under ThreadSanitizer the simulator is slow, and who
+// locks what shows in a few.
+constexpr int StormOf(int operations) {
+#ifdef __SANITIZE_THREAD__
+  return operations / 10;
+#else
+  return operations;
+#endif
+}
+
 inline const DriverApi& SimulatedDriver() {
   static const DriverApi driver =
       LoadDriverApi([](const char* name) { return dlsym(RTLD_DEFAULT, name); }).value();
