@@ -3,8 +3,7 @@
 #include "src/base/units.h"
 #include "src/cli/options.h"
 #include "src/cli/program.h"
-#include "src/plan/plan_file.h"
-#include "src/plan/validator.h"
+#include "src/plan/usable_plan.h"
 
 namespace ebt::cli {
 namespace {
@@ -37,26 +36,7 @@ absl::Status Preflight(const std::string& path, uint64_t budget,
                        const std::vector<std::string>& command) {
   // Each rank has a plan of its own; the library reads it there.
   if (path.find('{') != std::string::npos) return absl::OkStatus();
-  const absl::StatusOr<plan::Plan> plan = plan::ReadPlan(path);
-  if (!plan.ok()) return plan.status();
-  if (absl::Status status = plan::CheckPlan(*plan); !status.ok()) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(status.message())));
-  }
-  const uint64_t needed = plan->planned_peak_bytes + plan->overhead_bytes;
-  if (budget != 0 && needed > budget) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: the plan needs {} on the device, the budget is {}; make one for it: "
-                    "ebbtide plan {} --budget {}",
-                    path, FormatSize(needed), FormatSize(budget),
-                    plan->source.empty() ? "PROFILE" : plan->source, budget));
-  }
-  const std::string identity = IdentityOfCommand(command);
-  if (!identity.empty() && !plan->program.empty() && identity != plan->program) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: is the plan of {}, and this is {}; record and plan this program, or name its plan",
-        path, plan->program, identity));
-  }
-  return absl::OkStatus();
+  return plan::ReadUsablePlan(path, {IdentityOfCommand(command), budget}).status();
 }
 
 uint64_t Budget(const RunOptions& options, const Environment& environment) {

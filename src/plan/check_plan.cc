@@ -30,6 +30,16 @@ absl::Status CheckRegions(const Plan& plan) {
       return Broken("region", fmt::format("{} = {} is more than any device has", name, bytes));
     }
   }
+  const std::pair<const char*, uint64_t> figures[] = {
+      {"budget", plan.budget},
+      {"overhead_bytes", plan.overhead_bytes},
+      {"max_live_bytes", plan.max_live_bytes},
+      {"planned_peak_bytes", plan.planned_peak_bytes}};
+  for (const auto& [name, bytes] : figures) {
+    if (bytes > kSaneBytes) {
+      return Broken("region", fmt::format("{} = {} is more than any device has", name, bytes));
+    }
+  }
   for (double ms : {plan.native_step_ms, plan.predicted_step_ms}) {
     if (!std::isfinite(ms) || ms < 0) return Broken("region", "a step time is not a duration");
   }

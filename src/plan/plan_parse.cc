@@ -1,4 +1,5 @@
 // PlanFromJson: every field is checked for type and range; the first damage found is the error.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -17,6 +18,7 @@ using nlohmann::json;
 constexpr int kMaxDepth = 8;
 // A value quoted in an error is cut here.
 constexpr size_t kQuoteLength = 40;
+constexpr size_t kComplaintLength = 120;
 
 // Where in the file, written out only when something is wrong there.
 struct Where {
@@ -231,6 +233,27 @@ Plan ReadFields(const json& root, std::string& error) {
   return plan;
 }
 
+// What the parser complains of, without its own name, kind of error and place before it: those
+// are told apart by " - ", and the place is said in our way.
+std::string Complaint(const json::exception& e) {
+  std::string_view text = e.what();
+  for (std::string_view before : {"] ", " - "}) {
+    const size_t at = text.find(before);
+    if (at != text.npos) text.remove_prefix(at + before.size());
+  }
+  // It may quote a whole string of the file.
+  return text.size() > kComplaintLength ? fmt::format("{}…", text.substr(0, kComplaintLength))
+                                        : std::string(text);
+}
+
+size_t LineAt(std::string_view text, size_t byte) {
+  return 1 + size_t(std::count(text.begin(), text.begin() + std::min(byte, text.size()), '\n'));
+}
+
+absl::Status NotJson(const std::string& name, const std::string& where, const json::exception& e) {
+  return absl::InvalidArgumentError(fmt::format("{}: {}not JSON: {}", name, where, Complaint(e)));
+}
+
 // Thrown out of the parser, caught in PlanFromJson.
 struct TooDeep {};
 
@@ -248,10 +271,9 @@ absl::StatusOr<Plan> PlanFromJson(std::string_view text, const std::string& name
       return true;
     });
   } catch (const json::parse_error& e) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: byte {}: not JSON: {}", name, e.byte, e.what()));
+    return NotJson(name, fmt::format("line {}, byte {}: ", LineAt(text, e.byte - 1), e.byte), e);
   } catch (const json::exception& e) {
-    return absl::InvalidArgumentError(fmt::format("{}: not JSON: {}", name, e.what()));
+    return NotJson(name, "", e);
   } catch (const TooDeep&) {
     return absl::InvalidArgumentError(
         fmt::format("{}: nested more than {} deep: this is no plan", name, kMaxDepth));

@@ -8,8 +8,7 @@
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
-#include "src/plan/plan_file.h"
-#include "src/plan/validator.h"
+#include "src/plan/usable_plan.h"
 
 namespace ebt::runtime {
 namespace {
@@ -51,18 +50,10 @@ bool Engine::PrepareReplay() {
         "natively");
     return false;
   }
-  auto plan = plan::ReadPlan(config_.plan_path);
-  absl::Status usable = plan.ok() ? plan::CheckPlan(*plan) : plan.status();
-  if (!usable.ok()) {
-    Log(LogLevel::kWarning, "{}: the program runs natively", Message(usable));
-    return false;
-  }
-  const std::string program = ProgramIdentity();
-  if (plan->program != program) {
-    // Every helper process of the job inherits the plan; only the job itself is expected to fit.
-    Log(LogLevel::kWarning,
-        "the plan {} is for {}, this is {}: the program runs natively (record and plan it)",
-        config_.plan_path, plan->program, program);
+  // Every helper process of the job inherits the plan; only the job itself is expected to fit.
+  auto plan = plan::ReadUsablePlan(config_.plan_path, {ProgramIdentity(), config_.budget});
+  if (!plan.ok()) {
+    Log(LogLevel::kWarning, "{}: the program runs natively", Message(plan.status()));
     return false;
   }
   const uint64_t budget = config_.budget > 0 ? config_.budget : plan->budget;
