@@ -15,8 +15,9 @@
 //    "step": [ … ]
 //   }
 // Numbers of 64 bits that are no sizes are hexadecimal text, so that no reader rounds them. Keys
-// of a slot that may be left out: fingerprint and stream (0), offset (0), persistent (false),
-// class ("other"), and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1).
+// of a slot that may be left out: fingerprint and stream (0), persistent (false), class ("other"),
+// and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1). A native slot has no
+// offset, every other one has.
 #ifndef EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 #define EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 

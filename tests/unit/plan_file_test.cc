@@ -119,7 +119,7 @@ TEST(PlanFileTest, EmptyPlanSurvivesToo) {
 TEST(PlanFileTest, EverySlotIsALine) {
   const std::string text = PlanToJson(Small());
   EXPECT_NE(text.find("\n  {\"site\":\"0x2\",\"ordinal\":0,\"bytes\":512,\"launch\":0,"
-                      "\"tier\":\"hot\"},\n"),
+                      "\"tier\":\"hot\",\"offset\":0},\n"),
             std::string::npos)
       << text;
 }
@@ -140,6 +140,8 @@ TEST(PlanFileTest, ErrorsSayWhereAndWhy) {
             "a.plan: step[1].tier: \"warn\" is none of hot, warm, cold, native");
   EXPECT_EQ(damaged([](auto& j) { j["prologue"][0].erase("bytes"); }),
             "a.plan: prologue[0].bytes: is missing");
+  EXPECT_EQ(damaged([](auto& j) { j["step"][1].erase("offset"); }),
+            "a.plan: step[1].offset: is missing");
   EXPECT_EQ(damaged([](auto& j) { j["step"][0]["persistant"] = true; }),
             "a.plan: step[0].persistant: is not a key that is known here");
   EXPECT_EQ(damaged([](auto& j) { j["step"][0]["bytes"] = -1; }),
@@ -193,7 +195,7 @@ void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_poi
   json[pointer.parent_pointer()].erase(pointer.back());
   const std::string error = ErrorOf(json.dump());
   const std::string key = pointer.back();
-  const bool optional = key == "offset" || key == "fingerprint" || key == "stream" || key == "persistent" ||
+  const bool optional = key == "fingerprint" || key == "stream" || key == "persistent" ||
                         key == "class" || key == "use" || key == "fetch_launch" ||
                         key == "evict_launch";
   EXPECT_NE(error.find(optional ? "no error" : key + ": is missing"), std::string::npos) << error;
