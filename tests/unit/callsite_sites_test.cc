@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <latch>
 #include <set>
 #include <string>
 #include <thread>
@@ -109,6 +110,30 @@ TEST_F(CallSites, ThreadsShareSites) {
   }
   EXPECT_EQ(std::set<uint64_t>(ids.begin(), ids.end()).size(), 1u);
   EXPECT_NE(ids[0], 0u);
+}
+
+TEST_F(CallSites, ASiteIsHandedOutWholeWhileOthersAreInterned) {
+  size_t from = 0;
+  InternedSince(from);  // what other tests left
+  std::atomic<bool> interned{false};
+  std::set<uint64_t> captured;
+  std::latch start{2};
+  std::jthread capturing([&] {
+    start.arrive_and_wait();
+    for (int depth = 0; depth < 30; ++depth) captured.insert(CaptureBelow(depth));
+    interned = true;
+  });
+  std::set<uint64_t> handed_out;
+  start.arrive_and_wait();
+  for (bool last = false; !last;) {
+    last = interned;
+    for (uint64_t id : InternedSince(from)) {
+      EXPECT_EQ(HashSite(Lookup(id).frames), id);
+      handed_out.insert(id);
+    }
+  }
+  EXPECT_EQ(captured.size(), 30u);
+  EXPECT_EQ(handed_out, captured);
 }
 
 TEST_F(CallSites, WithoutPythonThereIsNoFingerprint) { EXPECT_EQ(Fingerprint(), 0u); }
