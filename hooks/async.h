@@ -46,6 +46,15 @@ CUresult MemPoolDestroy(CUmemoryPool pool) {
 }
 
 template <Slot slot, Mode mode>
+CUresult MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t count) {
+  EBT_ENTER(MemPoolSetAccess);
+  const CUresult result = real(pool, access, count);
+  for (size_t i = 0; entry.core && result == CUDA_SUCCESS && i < count; ++i)
+    entry.core->lifecycle(EBT_POOL_ACCESS, pool, &access[i]);
+  return result;
+}
+
+template <Slot slot, Mode mode>
 CUresult MemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes) {
   EBT_ENTER(MemPoolTrimTo);
   if (entry.core) entry.core->pool_trim(pool, keep_bytes);

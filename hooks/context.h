@@ -1,4 +1,5 @@
-// The end of streams, contexts and devices: what the core knows of them ends too.
+// The end of streams, contexts and devices: what the core knows of them ends too. And who may
+// reach into whose memory.
 #ifndef EBBTIDE_HOOKS_CONTEXT_H_
 #define EBBTIDE_HOOKS_CONTEXT_H_
 
@@ -11,6 +12,14 @@ CUresult StreamDestroy(CUstream stream) {
   EBT_ENTER(StreamDestroy);
   if (entry.core) entry.core->lifecycle(EBT_STREAM_DESTROY, stream, nullptr);
   return real(stream);
+}
+
+template <Slot slot, Mode mode>
+CUresult CtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  EBT_ENTER(CtxEnablePeerAccess);
+  const CUresult result = real(peer, flags);
+  if (entry.core && result == CUDA_SUCCESS) entry.core->lifecycle(EBT_PEER_CONTEXT, peer, nullptr);
+  return result;
 }
 
 template <Slot slot, Mode mode>

@@ -83,7 +83,10 @@ enum ebt_lifecycle {
   EBT_GRAPH_LAUNCH = 5,     // before the driver's call; object = the CUgraphExec
   EBT_POOL_CREATE = 6,      // after success; object = the CUmemoryPool, detail = its CUmemPoolProps
   EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
-  EBT_BLOCK_EXPORTED = 8,   // cuIpcGetMemHandle and kin; object = the device address
+  EBT_BLOCK_EXPORTED =
+      8,  // cuIpcGetMemHandle was called; object = the device address, detail = its CUresult
+  EBT_PEER_CONTEXT = 9,  // after success: the current context may access object, a CUcontext
+  EBT_POOL_ACCESS = 10,  // after success; object = the pool, detail = one CUmemAccessDesc
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -109,6 +112,8 @@ typedef struct ebt_core {
 
   int (*mem_info)(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   int (*address_range)(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
+  // After the driver answered one attribute of `ptr`: corrects *value for a block of ours.
+  void (*pointer_attribute)(CUpointer_attribute attribute, void* value, CUdeviceptr ptr);
   int (*pool_get)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   int (*pool_set)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   void (*pool_trim)(CUmemoryPool pool, size_t keep_bytes);  // before the driver's call
@@ -118,8 +123,7 @@ typedef struct ebt_core {
   void (*mark)(int what, const char* name);
   // ebbtide.h: fills the first `size` bytes of an ebbtide_statistics.
   int (*statistics)(void* out, size_t size);
-  void (*forked)(void);   // in the child, right after fork
-  void (*exiting)(void);  // at exit of the process, once, before static destructors of the core
+  void (*forked)(void);  // in the child, right after fork
 } ebt_core;
 
 // The core's one exported symbol. NULL: the core cannot work here and has said why.

@@ -94,10 +94,51 @@ void AskTorchForStreamOrder() {
   setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync", 0);
 }
 
-__attribute__((constructor)) void Begin() {
+constexpr const char* kVariables[] = {
+#define EBT_ENV(name, default_value, meaning) name,
+#include "src/base/env_vars.def"
+#undef EBT_ENV
+};
+
+// "NAME=value" of the environment: is NAME one of ours?
+bool IsKnownVariable(const char* entry) {
+  for (const char* name : kVariables) {
+    const size_t length = strlen(name);
+    if (strncmp(entry, name, length) == 0 && entry[length] == '=') return true;
+  }
+  return false;
+}
+
+// One line, and none from the processes that this one starts.
+void StayOut(const char* why, const char* detail) {
+  Say(why, detail);
+  setenv("EBBTIDE_MODE", "off", 1);
+}
+
+// EBBTIDE_MODE=record or replay. The core says what it makes of the other variables; here is
+// only what would keep it from ever being loaded.
+bool IsWanted() {
   const char* mode = getenv("EBBTIDE_MODE");
-  g_wanted = mode && *mode && strcmp(mode, "off") != 0;
+  if (mode && *mode) {
+    if (strcasecmp(mode, "record") == 0 || strcasecmp(mode, "replay") == 0) return true;
+    if (strcasecmp(mode, "off") != 0)
+      StayOut("EBBTIDE_MODE is off, record or replay; the program runs without Ebbtide", mode);
+    return false;
+  }
+  for (char** entry = environ; entry && *entry; ++entry) {
+    if (strncmp(*entry, "EBBTIDE_", 8) != 0 || IsKnownVariable(*entry)) continue;
+    StayOut(
+        "EBBTIDE_MODE is not set, and this is no variable of Ebbtide (`ebbtide env` lists "
+        "them); the program runs without it",
+        *entry);
+    return false;
+  }
+  return false;
+}
+
+__attribute__((constructor)) void Begin() {
   LibcDlsym();
+  g_wanted = IsWanted();
   if (!g_wanted) return;
   AskTorchForStreamOrder();
   pthread_atfork(nullptr, nullptr, &InChild);
@@ -148,8 +189,11 @@ void Say(const char* text, const char* detail) {
   const auto append = [&](const char* piece) {
     const size_t room = sizeof(line) - 1 - used;
     const size_t length = strnlen(piece, room);
-    memcpy(line + used, piece, length);
-    used += length;
+    for (size_t i = 0; i < length; ++i) {
+      // A variable may hold a line break; a message is one line all the same.
+      const bool control = static_cast<unsigned char>(piece[i]) < 0x20 || piece[i] == 0x7f;
+      line[used++] = control ? ' ' : piece[i];
+    }
   };
   append(text);
   if (detail) {

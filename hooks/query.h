@@ -23,10 +23,29 @@ CUresult MemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) {
 }
 
 template <Slot slot, Mode mode>
+CUresult PointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  EBT_ENTER(PointerGetAttribute);
+  const CUresult result = real(value, attribute, ptr);
+  if (entry.core && result == CUDA_SUCCESS) entry.core->pointer_attribute(attribute, value, ptr);
+  return result;
+}
+
+template <Slot slot, Mode mode>
+CUresult PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** values,
+                              CUdeviceptr ptr) {
+  EBT_ENTER(PointerGetAttributes);
+  const CUresult result = real(count, attributes, values, ptr);
+  for (unsigned i = 0; entry.core && result == CUDA_SUCCESS && i < count; ++i)
+    entry.core->pointer_attribute(attributes[i], values[i], ptr);
+  return result;
+}
+
+template <Slot slot, Mode mode>
 CUresult IpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr ptr) {
   EBT_ENTER(IpcGetMemHandle);
-  if (entry.core) entry.core->lifecycle(EBT_BLOCK_EXPORTED, reinterpret_cast<void*>(ptr), nullptr);
-  return real(handle, ptr);
+  const CUresult result = real(handle, ptr);
+  if (entry.core) entry.core->lifecycle(EBT_BLOCK_EXPORTED, reinterpret_cast<void*>(ptr), &result);
+  return result;
 }
 
 }  // namespace ebt::front

@@ -29,6 +29,23 @@ PagePool::PagePool(const DriverApi& driver, CUdevice device, uint64_t limit)
     granularity_ = granularity;
 }
 
+void PagePool::AddPeer(CUdevice peer) {
+  MutexLock lock(&mutex_);
+  if (peer != device_ && std::find(peers_.begin(), peers_.end(), peer) == peers_.end())
+    peers_.push_back(peer);
+}
+
+std::vector<CUmemAccessDesc> PagePool::Access() const {
+  const auto access = [](CUdevice device) {
+    return CUmemAccessDesc{{CU_MEM_LOCATION_TYPE_DEVICE, {device}},
+                           CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  };
+  std::vector<CUmemAccessDesc> all = {access(device_)};
+  MutexLock lock(&mutex_);
+  for (CUdevice peer : peers_) all.push_back(access(peer));
+  return all;
+}
+
 CUresult PagePool::Get(uint64_t bytes, CUmemGenericAllocationHandle* handle) {
   const uint64_t now = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -105,9 +122,8 @@ CUresult MappedRange::MapChunk(size_t chunk) {
   if (result == CUDA_SUCCESS) {
     result = driver.fn_cuMemMap(address, bytes, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
-      const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {pool_.device()}},
-                                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-      result = driver.fn_cuMemSetAccess(address, bytes, &access, 1);
+      const std::vector<CUmemAccessDesc> access = pool_.Access();
+      result = driver.fn_cuMemSetAccess(address, bytes, access.data(), access.size());
       if (result != CUDA_SUCCESS) driver.fn_cuMemUnmap(address, bytes);
     }
     if (result != CUDA_SUCCESS) pool_.Put(bytes, handle);
@@ -117,6 +133,18 @@ CUresult MappedRange::MapChunk(size_t chunk) {
   handles_[chunk] = handle;
   mapped_.fetch_add(bytes, std::memory_order_relaxed);
   present_[chunk].store(true, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+CUresult MappedRange::RenewAccess() {
+  const std::vector<CUmemAccessDesc> access = pool_.Access();
+  MutexLock lock(&mutex_);
+  for (size_t chunk = 0; chunk < handles_.size(); ++chunk) {
+    if (!present_[chunk].load(std::memory_order_relaxed)) continue;
+    const CUresult result = pool_.driver().fn_cuMemSetAccess(
+        base_ + chunk * kChunkBytes, ChunkBytes(chunk), access.data(), access.size());
+    if (result != CUDA_SUCCESS) return result;
+  }
   return CUDA_SUCCESS;
 }
 

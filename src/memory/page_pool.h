@@ -25,6 +25,10 @@ class PagePool {
   CUresult Get(uint64_t bytes, CUmemGenericAllocationHandle* handle);
   void Put(uint64_t bytes, CUmemGenericAllocationHandle handle);
 
+  // Devices beside the pool's own that may read and write what is mapped from now on.
+  void AddPeer(CUdevice peer) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<CUmemAccessDesc> Access() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
   CUdevice device() const { return device_; }
@@ -39,6 +43,8 @@ class PagePool {
   CUmemAllocationProp properties_{};
   uint64_t granularity_ = 0;
   std::atomic<uint64_t> bytes_{0}, peak_{0};
+  mutable Mutex mutex_;
+  std::vector<CUdevice> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 // An address range that handles of a pool are mapped into, `kChunkBytes` at a time.
@@ -57,6 +63,9 @@ class MappedRange : public Backing {
   uint64_t size() const override { return size_; }
   CUresult Ensure(uint64_t offset, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t device_bytes() const override { return mapped_.load(std::memory_order_relaxed); }
+
+  // Gives what is mapped now the access that the pool has by now (PagePool::AddPeer).
+  CUresult RenewAccess() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The chunks with memory behind them, by offset; bytes of the chunk at an offset.
   std::vector<uint64_t> MappedChunks() const;

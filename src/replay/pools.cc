@@ -4,9 +4,9 @@
 
 namespace ebt::replay {
 
-void PoolCounters::Created(CUmemoryPool pool, bool servable) {
+void PoolCounters::Announce(CUmemoryPool pool, CUdevice device) {
   MutexLock lock(&mutex_);
-  pools_[pool] = {servable, 0, 0, 0};
+  pools_.try_emplace(pool, Counters{device, 0, 0, 0});
 }
 
 void PoolCounters::Destroyed(CUmemoryPool pool) {
@@ -14,15 +14,17 @@ void PoolCounters::Destroyed(CUmemoryPool pool) {
   pools_.erase(pool);
 }
 
-bool PoolCounters::Servable(CUmemoryPool pool) const {
+bool PoolCounters::Servable(CUmemoryPool pool, CUdevice device) const {
   MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
-  return at == pools_.end() || at->second.servable;
+  return at != pools_.end() && at->second.device == device;
 }
 
 void PoolCounters::Allocated(CUmemoryPool pool, uint64_t bytes, uint64_t reserved) {
   MutexLock lock(&mutex_);
-  Counters& counters = pools_[pool];
+  const auto at = pools_.find(pool);
+  if (at == pools_.end()) return;
+  Counters& counters = at->second;
   counters.used += bytes;
   counters.used_high = std::max(counters.used_high, counters.used);
   counters.reserved_high = std::max(counters.reserved_high, reserved);
@@ -38,8 +40,8 @@ bool PoolCounters::Extra(CUmemoryPool pool, CUmemPool_attribute attribute, uint6
                          uint64_t* extra) const {
   MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);
-  const Counters counters = at == pools_.end() ? Counters{} : at->second;
-  if (!counters.servable) return false;  // nothing of ours is in it
+  if (at == pools_.end()) return false;  // nothing of ours is in it
+  const Counters& counters = at->second;
   switch (attribute) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
       *extra = counters.used;

@@ -15,10 +15,11 @@ namespace ebt::replay {
 // Thread-safe; calls no driver.
 class PoolCounters {
  public:
-  // servable: plain device memory that no other process can get at.
-  void Created(CUmemoryPool pool, bool servable);
+  // A pool of plain memory of `device` that no other process can get at. Pools that are not
+  // announced (imported, of the host, managed) are left to the driver.
+  void Announce(CUmemoryPool pool, CUdevice device);
   void Destroyed(CUmemoryPool pool);
-  bool Servable(CUmemoryPool pool) const;
+  bool Servable(CUmemoryPool pool, CUdevice device) const;
 
   // bytes: rounded as the driver rounds. reserved: bytes held for the pool after the call.
   void Allocated(CUmemoryPool pool, uint64_t bytes, uint64_t reserved);
@@ -32,7 +33,7 @@ class PoolCounters {
 
  private:
   struct Counters {
-    bool servable = true;  // a device's default pool is never announced
+    CUdevice device = 0;
     uint64_t used = 0, used_high = 0, reserved_high = 0;
   };
   mutable Mutex mutex_;

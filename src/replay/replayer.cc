@@ -14,7 +14,7 @@ using memory::Arena;
 using tier::Prefetcher;
 
 // After so many allocations of which so few were in the plan, the plan is another job's.
-constexpr uint64_t kTrialAllocations = 512;
+constexpr uint64_t kTrialAllocations = 128;
 constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
 
 }  // namespace
@@ -62,6 +62,7 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
                                          prefetches, options_.host_budget, options_.guard});
     if (space.ok()) {
       space_ = *std::move(space);
+      for (CUdevice peer : peers_[space_->device()]) space_->AddPeer(peer);
     } else {
       Log(LogLevel::kWarning, "no memory of our own can be set up ({}): the program runs natively",
           Message(space.status()));
@@ -78,17 +79,20 @@ bool Replayer::Capturing(CUstream stream) {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool Replayer::PoolOf(const ebt_alloc& request, CUmemoryPool* pool) {
+bool Replayer::PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool* pool) {
   *pool = nullptr;
   if (request.kind == EBT_ALLOC_LINEAR) return true;
   *pool = request.pool;
-  if (request.kind == EBT_ALLOC_ASYNC) {
-    CUdevice device = 0;
-    if (driver_.fn_cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-        driver_.fn_cuDeviceGetMemPool(pool, device) != CUDA_SUCCESS)
-      return false;
-  }
-  return pools_.Servable(*pool);
+  if (request.kind == EBT_ALLOC_ASYNC &&
+      driver_.fn_cuDeviceGetMemPool(pool, space.device()) != CUDA_SUCCESS)
+    return false;
+  if (pools_.Servable(*pool, space.device())) return true;
+  CUmemoryPool standard = nullptr;  // the default pool was there before anybody could tell us
+  if (driver_.fn_cuDeviceGetDefaultMemPool(&standard, space.device()) != CUDA_SUCCESS ||
+      *pool != standard)
+    return false;
+  pools_.Announce(*pool, space.device());
+  return true;
 }
 
 const plan::Slot* Replayer::Match(const ebt_alloc& request) {
@@ -136,10 +140,10 @@ bool Replayer::Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* resul
       request.kind == EBT_ALLOC_PITCHED || request.kind == EBT_ALLOC_MANAGED ||
       request.kind == EBT_ALLOC_VMM)
     return false;
-  CUmemoryPool pool = nullptr;
-  if (Capturing(request.stream) || !PoolOf(request, &pool)) return false;
+  if (Capturing(request.stream)) return false;
   const std::shared_ptr<Space> space = CurrentSpace();
-  if (!space) return false;
+  CUmemoryPool pool = nullptr;
+  if (!space || !PoolOf(*space, request, &pool)) return false;
   const plan::Slot* slot = Match(request);
   if (disabled_.load(std::memory_order_relaxed)) return false;
   Block block{};
@@ -171,7 +175,13 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
 }
 
-uint64_t Replayer::Reserved(const Space& space) { return space.device_bytes() + cold_live_bytes_; }
+uint64_t Replayer::OnHost(const Space& space) const {
+  return space.cold_on_device() ? 0 : cold_live_bytes_;
+}
+
+uint64_t Replayer::Reserved(const Space& space) const {
+  return space.device_bytes() + OnHost(space);
+}
 
 bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
   {
@@ -199,7 +209,7 @@ bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* re
   if (ordered && Capturing(stream)) return false;
   // cuMemFree waits for the work that may still use the block, and where it may not wait the
   // block stays.
-  *result = ordered ? CUDA_SUCCESS : driver_.fn_cuCtxSynchronize();
+  *result = ordered || !space ? CUDA_SUCCESS : space->Drain();
   if (*result != CUDA_SUCCESS) return true;
   Block block{};
   if (!Unregister(ptr, &block)) return false;
@@ -242,15 +252,16 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   size_t free = 0, total = 0;
   *result = driver_.fn_cuMemGetInfo_v2(&free, &total);
   if (*result != CUDA_SUCCESS) return true;
-  uint64_t live = 0;
+  uint64_t on_host = 0;
   {
     MutexLock lock(&mutex_);
-    live = live_bytes_;
+    on_host = OnHost(*space);
   }
-  // What we hold and nobody uses can be had; what the program holds cannot be free as well,
-  // wherever it lies.
+  // What we hold and nobody uses can be had. What the program holds cannot be free as well,
+  // wherever it lies: programs check that free and used do not exceed the total.
   const uint64_t idle = space->idle_device_bytes();
-  uint64_t usable = std::min<uint64_t>(free + idle, total - std::min<uint64_t>(total, live));
+  uint64_t usable = free + idle;
+  usable -= std::min(usable, on_host);
   if (options_.budget > 0) {
     const uint64_t held = space->device_bytes();
     const uint64_t used = held - std::min(held, idle);
@@ -261,14 +272,20 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   return true;
 }
 
+absl::btree_map<CUdeviceptr, Replayer::Block>::const_iterator Replayer::Holding(
+    CUdeviceptr ptr) const {
+  const auto after = blocks_.upper_bound(ptr);
+  if (after == blocks_.begin()) return blocks_.end();
+  const auto at = std::prev(after);
+  return ptr < at->first + at->second.bytes ? at : blocks_.end();
+}
+
 bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
   MutexLock lock(&mutex_);
-  auto after = blocks_.upper_bound(ptr);
-  if (after == blocks_.begin()) return false;
-  const auto& [address, block] = *std::prev(after);
-  if (ptr >= address + block.bytes) return false;
-  if (base) *base = address;
-  if (bytes) *bytes = block.bytes;
+  const auto block = Holding(ptr);
+  if (block == blocks_.end()) return false;
+  if (base) *base = block->first;
+  if (bytes) *bytes = block->second.bytes;
   *result = CUDA_SUCCESS;
   return true;
 }
@@ -306,14 +323,80 @@ void Replayer::PoolTrim() {
 }
 
 void Replayer::PoolCreated(CUmemoryPool pool, const CUmemPoolProps& properties) {
-  pools_.Created(pool, properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
-                           properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
-                           properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+  if (properties.allocType == CU_MEM_ALLOCATION_TYPE_PINNED &&
+      properties.handleTypes == CU_MEM_HANDLE_TYPE_NONE &&
+      properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    pools_.Announce(pool, properties.location.id);
+}
+
+void Replayer::AddPeer(CUdevice owner, CUdevice peer) {
+  MutexLock lock(&mutex_);
+  peers_[owner].insert(peer);
+  // Rare, and nobody may be given memory in between that the peer cannot reach.
+  if (space_ && space_->device() == owner) space_->AddPeer(peer);
+}
+
+void Replayer::PeerEnabled(CUcontext owner) {
+  CUcontext current = nullptr;
+  CUdevice peer = 0, device = 0;
+  if (driver_.fn_cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
+      driver_.fn_cuCtxGetDevice(&peer) != CUDA_SUCCESS ||
+      driver_.fn_cuCtxSetCurrent(owner) != CUDA_SUCCESS)
+    return;
+  const CUresult result = driver_.fn_cuCtxGetDevice(&device);
+  driver_.fn_cuCtxSetCurrent(current);
+  if (result == CUDA_SUCCESS) AddPeer(device, peer);
+}
+
+void Replayer::PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access) {
+  if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    return;
+  int devices = 0;
+  driver_.fn_cuDeviceGetCount(&devices);
+  for (CUdevice device = 0; device < devices; ++device) {
+    CUmemoryPool standard = nullptr;
+    driver_.fn_cuDeviceGetDefaultMemPool(&standard, device);
+    if (pool == standard || pools_.Servable(pool, device)) AddPeer(device, access.location.id);
+  }
+}
+
+void Replayer::Exported(CUdeviceptr ptr, CUresult result) {
+  MutexLock lock(&mutex_);
+  if (result == CUDA_SUCCESS || !blocks_.contains(ptr)) return;
+  Log(LogLevel::kWarning,
+      "planned memory cannot be shared with another process: record the job again, sharing "
+      "included, and plan that (its shared memory then stays with the driver)");
+}
+
+void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr) {
+  MutexLock lock(&mutex_);
+  const auto block = Holding(ptr);
+  if (block == blocks_.end() || !value) return;
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      std::memcpy(value, &block->first, sizeof(block->first));
+      return;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      std::memcpy(value, &block->second.bytes, sizeof(size_t));
+      return;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+      std::memcpy(value, &block->second.pool, sizeof(CUmemoryPool));
+      return;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: {
+      const unsigned no = 0;
+      std::memcpy(value, &no, sizeof(no));
+      return;
+    }
+    default:
+      return;
+  }
 }
 
 void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
 
 void Replayer::StreamDestroyed(CUstream stream) {
+  CaptureEnded(stream);
   std::shared_ptr<Space> space;
   {
     MutexLock lock(&mutex_);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
@@ -41,12 +42,17 @@ class Replayer {
 
   bool MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   bool AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
+  void PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr);
   bool PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   bool PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   void PoolTrim();
 
   void PoolCreated(CUmemoryPool pool, const CUmemPoolProps& properties);
   void PoolDestroyed(CUmemoryPool pool);
+  // The current context was let into the memory of `owner`; a device into that of a pool.
+  void PeerEnabled(CUcontext owner);
+  void PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access);
+  void Exported(CUdeviceptr ptr, CUresult result);
   void StreamDestroyed(CUstream stream);
   void ContextGone(CUcontext context);  // before the driver's call
   void DeviceReset(CUdevice device);    // before the driver's call
@@ -76,14 +82,20 @@ class Replayer {
   void Forget();
   bool Capturing(CUstream stream);
   // The pool that the request takes from; false: a pool that we do not stand in for.
-  bool PoolOf(const ebt_alloc& request, CUmemoryPool* pool);
+  bool PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool* pool);
   const plan::Slot* Match(const ebt_alloc& request);
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
   // Takes the block at `ptr` off the books; false: not ours.
   bool Unregister(CUdeviceptr ptr, Block* block);
-  uint64_t Reserved(const Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bytes of live cold blocks that lie on the host; bytes that the program's pools hold with us.
+  uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block that `ptr` lies in, end() if none of ours.
+  absl::btree_map<CUdeviceptr, Block>::const_iterator Holding(CUdeviceptr ptr) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddPeer(CUdevice owner, CUdevice peer);
   void FindTransfers();
   void Disable(const char* why);
 
@@ -103,6 +115,8 @@ class Replayer {
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<CUstream> capturing_ ABSL_GUARDED_BY(mutex_);
+  // Devices that were let into another's memory: owner -> who.
+  absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   absl::btree_map<CUdeviceptr, Block> blocks_ ABSL_GUARDED_BY(mutex_);
   uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold

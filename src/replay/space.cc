@@ -25,17 +25,16 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   pool_ = std::make_unique<memory::PagePool>(driver_, device, /*limit=*/0);
   ledger_ = std::make_unique<memory::StreamLedger>(driver_);
   if (options.warm_bytes > 0) {
-    auto range = memory::MappedRange::Reserve(*pool_, options.warm_bytes);
-    if (!range.ok()) return range.status();
-    warm_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+    auto warm = OnDevice(options.warm_bytes);
+    if (!warm.ok()) return warm.status();
+    warm_ = *std::move(warm);
   }
   size_t total = 0;
   if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
     return absl::UnavailableError("the size of the device's memory is not known");
-  auto range = memory::MappedRange::Reserve(*pool_, AlignUp(total, 2 * kMiB));
-  if (!range.ok()) return range.status();
-  dynamic_range_ = range->get();
-  dynamic_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  auto dynamic = OnDevice(AlignUp(total, 2 * kMiB));
+  if (!dynamic.ok()) return dynamic.status();
+  dynamic_ = *std::move(dynamic);
   return options.cold_bytes > 0 ? BuildCold(options) : absl::OkStatus();
 }
 
@@ -58,36 +57,71 @@ absl::Status Space::BuildCold(const SpaceOptions& options) {
     }
     Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(range.status()));
   }
-  auto range = memory::MappedRange::Reserve(*pool_, options.cold_bytes);
-  if (!range.ok()) return range.status();
-  cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  auto cold = OnDevice(options.cold_bytes);
+  if (!cold.ok()) return cold.status();
+  cold_ = *std::move(cold);
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<memory::Arena>> Space::OnDevice(uint64_t bytes) {
+  auto range = memory::MappedRange::Reserve(*pool_, bytes);
+  if (!range.ok()) return range.status();
+  memory::MappedRange* mapped = range->get();
+  auto arena = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  on_device_.push_back({arena.get(), mapped});
+  return arena;
+}
+
 uint64_t Space::idle_device_bytes() const {
-  uint64_t live = dynamic_->live_bytes() + (warm_ ? warm_->live_bytes() : 0);
-  if (cold_ && cold_on_device_) live += cold_->live_bytes();
+  uint64_t live = 0;
+  for (const Part& part : on_device_) live += part.arena->live_bytes();
   // A block at a chunk's end may be counted whole while its chunk is still being mapped.
   return device_bytes() > live ? device_bytes() - live : 0;
 }
 
 void Space::Trim() {
+  for (const Part& part : on_device_) Trim(part);
+}
+
+void Space::Trim(const Part& part) {
   // Claimed first and drained afterwards: nobody can take what is about to be unmapped, and
   // what is freed meanwhile stays.
   std::vector<memory::Piece> claimed;
   absl::flat_hash_set<uint64_t> chunks;
-  for (uint64_t offset : dynamic_range_->MappedChunks()) {
-    const auto pieces = dynamic_->Claim(offset, dynamic_range_->ChunkBytesAt(offset));
+  for (uint64_t offset : part.range->MappedChunks()) {
+    const auto pieces = part.arena->Claim(offset, part.range->ChunkBytesAt(offset));
     if (!pieces.empty()) chunks.insert(offset);
     claimed.insert(claimed.end(), pieces.begin(), pieces.end());
   }
   if (claimed.empty()) return;
-  if (driver_.fn_cuCtxSynchronize() == CUDA_SUCCESS) {
-    dynamic_range_->ReleaseChunks(
+  if (Drain() == CUDA_SUCCESS) {
+    part.range->ReleaseChunks(
         [&chunks](uint64_t offset, uint64_t) { return chunks.contains(offset); });
     for (memory::Piece& piece : claimed) piece.tag = memory::kIdle;
   }
-  dynamic_->Unclaim(claimed);
+  part.arena->Unclaim(claimed);
+}
+
+CUresult Space::Drain() {
+  // The caller's context may be another one.
+  CUcontext current = nullptr;
+  CUresult result = driver_.fn_cuCtxGetCurrent(&current);
+  if (result != CUDA_SUCCESS) return result;
+  if (current == context_) return driver_.fn_cuCtxSynchronize();
+  result = driver_.fn_cuCtxSetCurrent(context_);
+  if (result == CUDA_SUCCESS) result = driver_.fn_cuCtxSynchronize();
+  driver_.fn_cuCtxSetCurrent(current);
+  return result;
+}
+
+void Space::AddPeer(CUdevice peer) {
+  pool_->AddPeer(peer);
+  for (const Part& part : on_device_) {
+    const CUresult result = part.range->RenewAccess();
+    if (result != CUDA_SUCCESS)
+      Log(LogLevel::kWarning, "device {} cannot reach planned memory of device {} ({})", peer,
+          device(), ErrorName(driver_, result));
+  }
 }
 
 }  // namespace ebt::replay

@@ -5,6 +5,7 @@
 #include <cuda.h>
 
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/memory/arena.h"
@@ -46,13 +47,27 @@ class Space {
   // Device bytes held that no block lives in.
   uint64_t idle_device_bytes() const;
 
-  // Gives back what nobody uses of the dynamic part. The device is drained for it.
+  bool cold_on_device() const { return cold_on_device_; }
+
+  // Gives back the device memory that nobody uses; it comes again when it is needed. The device
+  // is drained for it.
   void Trim();
+  // Waits for everything that is queued in the space's context, whichever is current.
+  CUresult Drain();
+  // Lets another device reach what we hold of this one, now and later.
+  void AddPeer(CUdevice peer);
 
  private:
   Space(const DriverApi& driver, CUcontext context) : driver_(driver), context_(context) {}
   absl::Status Build(CUdevice device, const SpaceOptions& options);
   absl::Status BuildCold(const SpaceOptions& options);
+  absl::StatusOr<std::unique_ptr<memory::Arena>> OnDevice(uint64_t bytes);
+
+  struct Part {
+    memory::Arena* arena;
+    memory::MappedRange* range;
+  };
+  void Trim(const Part& part);
 
   const DriverApi& driver_;
   const CUcontext context_;
@@ -60,7 +75,7 @@ class Space {
   std::unique_ptr<memory::PagePool> pool_;
   std::unique_ptr<memory::StreamLedger> ledger_;
   std::unique_ptr<memory::Arena> warm_, cold_, dynamic_;
-  memory::MappedRange* dynamic_range_ = nullptr;
+  std::vector<Part> on_device_;  // the arenas that device memory stands behind
   bool cold_on_device_ = true;
   std::unique_ptr<tier::Prefetcher> prefetcher_;
 };

@@ -62,6 +62,7 @@ int Free(CUdeviceptr ptr, CUstream stream, int ordered, CUresult* result) {
     auto* replayer = g_engine->replayer();
     return replayer && replayer->Free(ptr, stream, ordered != 0, result);
   } catch (...) {
+    if (!g_engine->replayer()) return 0;
     *result = CUDA_SUCCESS;  // the block leaks
     return 1;
   }
@@ -91,6 +92,12 @@ int AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* re
   return Shielded(0, [&]() -> int {
     auto* replayer = g_engine->replayer();
     return replayer && replayer->AddressRange(base, bytes, ptr, result);
+  });
+}
+
+void PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr) {
+  Shielded([&] {
+    if (auto* replayer = g_engine->replayer()) replayer->PointerAttribute(attribute, value, ptr);
   });
 }
 
@@ -131,6 +138,14 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_POOL_CREATE:
       return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
                                   *static_cast<const CUmemPoolProps*>(detail));
+    case EBT_PEER_CONTEXT:
+      return replayer.PeerEnabled(static_cast<CUcontext>(object));
+    case EBT_POOL_ACCESS:
+      return replayer.PoolAccess(static_cast<CUmemoryPool>(object),
+                                 *static_cast<const CUmemAccessDesc*>(detail));
+    case EBT_BLOCK_EXPORTED:
+      return replayer.Exported(reinterpret_cast<CUdeviceptr>(object),
+                               *static_cast<const CUresult*>(detail));
     case EBT_POOL_DESTROY:
       return replayer.PoolDestroyed(static_cast<CUmemoryPool>(object));
     default:
@@ -185,9 +200,26 @@ void Exiting() {
 }
 
 const ebt_core kCore = {
-    EBT_CORE_ABI, sizeof(ebt_core), 1,          &Alloc,   &Allocated,    &AllocFailed,
-    &Free,        &Launch,          &Copy,      &MemInfo, &AddressRange, &PoolGet,
-    &PoolSet,     &PoolTrim,        &Lifecycle, &Mark,    &Statistics,   &Forked};
+    .abi = EBT_CORE_ABI,
+    .size = sizeof(ebt_core),
+    .active = 1,
+    .alloc = &Alloc,
+    .allocated = &Allocated,
+    .alloc_failed = &AllocFailed,
+    .free = &Free,
+    .launch = &Launch,
+    .copy = &Copy,
+    .mem_info = &MemInfo,
+    .address_range = &AddressRange,
+    .pointer_attribute = &PointerAttribute,
+    .pool_get = &PoolGet,
+    .pool_set = &PoolSet,
+    .pool_trim = &PoolTrim,
+    .lifecycle = &Lifecycle,
+    .mark = &Mark,
+    .statistics = &Statistics,
+    .forked = &Forked,
+};
 
 }  // namespace
 

@@ -9,6 +9,7 @@ namespace {
 
 const auto kPool = reinterpret_cast<CUmemoryPool>(0x1000);
 const auto kOther = reinterpret_cast<CUmemoryPool>(0x2000);
+const auto kForeign = reinterpret_cast<CUmemoryPool>(0x3000);
 
 class PoolCountersTest : public ::testing::Test {
  protected:
@@ -22,21 +23,27 @@ class PoolCountersTest : public ::testing::Test {
   }
   uint64_t UsedHigh() { return Extra(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0); }
 
+  void SetUp() override {
+    counters_.Announce(kPool, 0);
+    counters_.Announce(kOther, 0);
+  }
+
   PoolCounters counters_;
 };
 
-TEST_F(PoolCountersTest, AnUnannouncedPoolIsADevicesDefaultAndServable) {
-  EXPECT_TRUE(counters_.Servable(kPool));
-  EXPECT_EQ(Used(), 0u);
+TEST_F(PoolCountersTest, OnlyAnnouncedPoolsOfTheDeviceAreServable) {
+  EXPECT_TRUE(counters_.Servable(kPool, 0));
+  EXPECT_FALSE(counters_.Servable(kPool, 1));  // its memory is device 0's
+  EXPECT_FALSE(counters_.Servable(kForeign, 0));
+  counters_.Destroyed(kPool);
+  EXPECT_FALSE(counters_.Servable(kPool, 0));
 }
 
-TEST_F(PoolCountersTest, APoolOfAnotherKindIsNotServableUntilItIsGone) {
-  counters_.Created(kPool, false);
-  counters_.Created(kOther, true);
-  EXPECT_FALSE(counters_.Servable(kPool));
-  EXPECT_TRUE(counters_.Servable(kOther));
-  counters_.Destroyed(kPool);
-  EXPECT_TRUE(counters_.Servable(kPool));
+TEST_F(PoolCountersTest, NothingOfOursIsInAPoolThatWasNotAnnounced) {
+  uint64_t extra = 7;
+  counters_.Allocated(kForeign, 1024, 4096);
+  EXPECT_FALSE(counters_.Extra(kForeign, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, 4096, &extra));
+  EXPECT_EQ(extra, 7u);
 }
 
 TEST_F(PoolCountersTest, UsedBytesFollowAllocationsAndFreesOfTheirPool) {
@@ -83,7 +90,7 @@ TEST_F(PoolCountersTest, HighWaterMarksStayUntilTheyAreReset) {
 }
 
 TEST_F(PoolCountersTest, ResettingAnUnknownPoolDoesNothing) {
-  counters_.ResetHigh(kPool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 4096);
+  counters_.ResetHigh(kForeign, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 4096);
   EXPECT_EQ(UsedHigh(), 0u);
 }
 
@@ -101,6 +108,7 @@ TEST_F(PoolCountersTest, ADestroyedPoolsCountersGoWithIt) {
   counters_.Allocated(kPool, 1024, 1024);
   counters_.Destroyed(kPool);
   counters_.Freed(kPool, 1024);
+  counters_.Announce(kPool, 0);  // the driver gives the handle to a new pool
   EXPECT_EQ(Used(), 0u);
   EXPECT_EQ(UsedHigh(), 0u);
 }
