@@ -112,6 +112,14 @@ bool IsKnownVariable(const char* entry) {
 // One line, and none from the processes that this one starts.
 void StayOut(const char* why, const char* detail) {
   Say(why, detail);
+  static char off[] = "EBBTIDE_MODE=off";
+  for (char** entry = environ; entry && *entry; ++entry) {
+    // Not by setenv: a shell has its own, whose variables are then read from here anew.
+    if (strncmp(*entry, off, sizeof("EBBTIDE_MODE=") - 1) == 0) {
+      *entry = off;
+      return;
+    }
+  }
   setenv("EBBTIDE_MODE", "off", 1);
 }
 

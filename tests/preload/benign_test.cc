@@ -74,8 +74,55 @@ TEST_P(BenignProgram, MissingDriverIsReportedAsEver) {
                    "except OSError as error: print(error)\n"});
 }
 
+TEST_P(BenignProgram, ProgramThatPrintsItsEnvironmentShowsNoOtherMode) {
+  const std::vector<std::string> argv = {"bash", "-c", "echo $EBBTIDE_MODE"};
+  EXPECT_EQ(RunProcess(argv, Preloaded(GetParam())),
+            (Outcome{0, std::string(GetParam()) + "\n", ""}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Mode, BenignProgram, testing::Values("off", "record", "replay"),
                          [](const auto& info) { return std::string(info.param); });
+
+// What the front alone can notice, since it keeps the engine from being loaded at all.
+class MistypedVariable : public testing::Test {
+ protected:
+  // `variables` with the library in front of a shell that starts two programs more.
+  void ExpectOneLine(Variables variables, const std::string& line) {
+    variables["LD_PRELOAD"] = Product("libebbtide.so");
+    const std::vector<std::string> argv = {
+        "bash", "-c", "cat /dev/null; cat /dev/null; echo ${PYTORCH_CUDA_ALLOC_CONF-none}; exit 3"};
+    EXPECT_EQ(RunProcess(argv, variables, FreshFolder()), (Outcome{3, "none\n", line}));
+  }
+};
+
+TEST_F(MistypedVariable, UnknownModeIsSaidOnceAndTheProgramLeftAlone) {
+  ExpectOneLine({{"EBBTIDE_MODE", "replai"}},
+                "ebbtide: EBBTIDE_MODE is off, record or replay; the program runs without Ebbtide: "
+                "replai\n");
+}
+
+TEST_F(MistypedVariable, LineBreakInItStillMakesOneLine) {
+  ExpectOneLine({{"EBBTIDE_MODE", "a\nb"}},
+                "ebbtide: EBBTIDE_MODE is off, record or replay; the program runs without Ebbtide: "
+                "a b\n");
+}
+
+TEST_F(MistypedVariable, UnknownNameWithoutAModeIsSaidOnce) {
+  ExpectOneLine({{"EBBTIDE_MOD", "replay"}, {"EBBTIDE_PLAN", "plan.json"}},
+                "ebbtide: EBBTIDE_MODE is not set, and this is no variable of Ebbtide (`ebbtide "
+                "env` lists them); the program runs without it: EBBTIDE_MOD=replay\n");
+}
+
+TEST_F(MistypedVariable, KnownNamesWithoutAModeAreNoMistake) {
+  ExpectOneLine({{"EBBTIDE_PLAN", "plan.json"}, {"EBBTIDE_LOG", "debug"}}, "");
+}
+
+TEST_F(MistypedVariable, CapitalsAreUnderstoodAsTheEngineDoes) {
+  const Outcome outcome = RunProcess(
+      {"bash", "-c", "echo ${PYTORCH_CUDA_ALLOC_CONF-none}"},
+      {{"LD_PRELOAD", Product("libebbtide.so")}, {"EBBTIDE_MODE", "Record"}}, FreshFolder());
+  EXPECT_EQ(outcome, (Outcome{0, "backend:cudaMallocAsync\n", ""}));
+}
 
 // The promise is 2 ms; interleaved runs, so that a busy machine slows both sides alike.
 TEST(StartUp, AddsLessThanTwoMillisecondsInTheMedian) {
