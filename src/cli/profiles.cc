@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_replace.h"
 #include "src/base/log.h"
@@ -25,6 +26,15 @@ std::string GlobOf(const std::string& pattern) {
       escaped, {{"{pid}", "*"}, {"{rank}", "*"}, {"{host}", "*"}, {"{program}", "*"}});
 }
 
+std::vector<std::string> Matches(const std::string& pattern) {
+  std::vector<std::string> paths;
+  glob_t found;
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
+    paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return paths;
+}
+
 void DescribeProfile(const std::string& path) {
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(path);
   if (!profile.ok()) {
@@ -45,17 +55,18 @@ void DescribeProfile(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> ProfilesWritten(const std::string& pattern, fs::file_time_type since) {
-  std::vector<std::string> paths;
-  glob_t found;
-  if (glob(GlobOf(pattern).c_str(), 0, nullptr, &found) == 0) {
-    for (size_t i = 0; i < found.gl_pathc; ++i) {
+  const fs::path path(pattern);
+  const std::string suffix = path.extension().string();
+  const std::string stem = pattern.substr(0, pattern.size() - suffix.size());
+  std::set<std::string> paths;
+  for (const std::string& glob : {GlobOf(pattern), GlobOf(stem) + ".[0-9]*" + GlobOf(suffix)}) {
+    for (const std::string& found : Matches(glob)) {
       std::error_code error;
-      const auto written = fs::last_write_time(found.gl_pathv[i], error);
-      if (!error && written >= since) paths.push_back(found.gl_pathv[i]);
+      const auto written = fs::last_write_time(found, error);
+      if (!error && written >= since) paths.insert(found);
     }
   }
-  globfree(&found);
-  return paths;
+  return {paths.begin(), paths.end()};
 }
 
 void DescribeProfiles(const std::vector<std::string>& paths) {

@@ -9,7 +9,8 @@
 namespace ebt::cli {
 
 // Files whose path fits `pattern` ({pid}, {rank}, {host}, {program} stand for anything within a
-// file or folder name) and that were written at `since` or later; by name.
+// file or folder name), or would without the numbers that a process put before the suffix since
+// the name was taken, and that were written at `since` or later; by name.
 std::vector<std::string> ProfilesWritten(const std::string& pattern,
                                          std::filesystem::file_time_type since);
 

@@ -30,6 +30,14 @@ std::string RelativeToHere(const std::string& path) {
   return error || relative.rfind("..", 0) == 0 ? path : relative;
 }
 
+// The user named this very file. With a placeholder in it nobody knows yet which one will be
+// written, and what is there stays.
+void RemoveOldProfile(const std::string& path) {
+  std::error_code error;
+  if (path.find('{') == std::string::npos && std::filesystem::is_regular_file(path, error))
+    std::filesystem::remove(path, error);
+}
+
 int Record(const RecordOptions& options, const std::vector<std::string>& command) {
   absl::StatusOr<Environment> environment = EnvironmentUnderEbbtide(options.torch_backend);
   if (!environment.ok()) {
@@ -46,6 +54,7 @@ int Record(const RecordOptions& options, const std::vector<std::string>& command
         folder.string());
     return kOwnFailure;
   }
+  RemoveOldProfile(pattern);
   (*environment)["EBBTIDE_MODE"] = "record";
   (*environment)["EBBTIDE_PROFILE"] = pattern;
   if (options.steps > 0) (*environment)["EBBTIDE_STEPS"] = std::to_string(options.steps);

@@ -21,10 +21,22 @@ namespace {
 constexpr size_t kEventChunkBytes = 1u << 20;
 // Far below kMaxPayloadBytes, whatever a single entry adds.
 constexpr size_t kTableChunkBytes = 8u << 20;
+constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
+// That a process tries before it records nothing.
+constexpr int kMostNames = 100;
 
 absl::Status SystemError(absl::StatusCode code, const std::string& path, const char* what,
                          int error, const char* advice) {
   return absl::Status(code, fmt::format("{}: {} ({}): {}", path, what, strerror(error), advice));
+}
+
+// "job.ebp" → "job.4711.ebp", "job.4711.2.ebp", …
+std::string WithNumbers(const std::string& path, int attempt) {
+  const size_t name = path.rfind('/') + 1;  // 0 where there is no '/'
+  const size_t dot = path.rfind('.');
+  const size_t end = dot == std::string::npos || dot <= name ? path.size() : dot;
+  const std::string again = attempt == 1 ? "" : fmt::format(".{}", attempt);
+  return fmt::format("{}.{}{}{}", path.substr(0, end), ::getpid(), again, path.substr(end));
 }
 
 void PutTouched(std::string& out, absl::Span<const uint32_t> touched) {
@@ -68,7 +80,26 @@ void PutSite(std::string& out, StringTable& strings, const callsite::Site& site)
 
 absl::StatusOr<ProfileWriter> ProfileWriter::Open(const std::string& path) {
   // Without O_TRUNC: whether the file may be emptied is known only once it is locked.
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  return Begin(::open(path.c_str(), kOpenFlags, 0644), path);
+}
+
+absl::StatusOr<ProfileWriter> ProfileWriter::OpenBeside(const std::string& path) {
+  std::string name = path;
+  // One process may come here more than once: it records, becomes another program and records.
+  for (int attempt = 1; attempt <= kMostNames; ++attempt) {
+    const int fd = ::open(name.c_str(), kOpenFlags | O_EXCL, 0644);
+    if (fd >= 0 || errno != EEXIST) return Begin(fd, name);
+    struct stat status;
+    if (::stat(name.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return Open(name);
+    name = WithNumbers(path, attempt);
+  }
+  return absl::AlreadyExistsError(
+      fmt::format("{}: is there already, and so are {} like it; remove them, or choose another "
+                  "file with -o or EBBTIDE_PROFILE",
+                  path, kMostNames - 1));
+}
+
+absl::StatusOr<ProfileWriter> ProfileWriter::Begin(int fd, const std::string& path) {
   if (fd < 0 && errno == ENOENT) {
     return SystemError(absl::StatusCode::kNotFound, path, "cannot be written", errno,
                        "make its folder, or choose another with -o or EBBTIDE_PROFILE");

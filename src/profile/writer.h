@@ -44,6 +44,10 @@ class ProfileWriter {
   // Creates or empties `path`, whose folder must exist, and writes the file header. Refused
   // when another live process is writing that very file.
   static absl::StatusOr<ProfileWriter> Open(const std::string& path);
+  // The same without emptying anything: where there is a file at `path` already, this process's
+  // number goes before the suffix ("job.ebp" becomes "job.4711.ebp", then "job.4711.2.ebp").
+  // path() says which it was. What is no regular file (/dev/null, a pipe) is opened as it is.
+  static absl::StatusOr<ProfileWriter> OpenBeside(const std::string& path);
 
   ProfileWriter(ProfileWriter&& other) noexcept;
   ProfileWriter& operator=(ProfileWriter&& other) noexcept;
@@ -72,6 +76,9 @@ class ProfileWriter {
 
  private:
   ProfileWriter(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+
+  // `fd`: open(2)'s answer for `path`, errno still its.
+  static absl::StatusOr<ProfileWriter> Begin(int fd, const std::string& path);
 
   absl::Status WriteChunk(ChunkType type, std::string_view payload);
   absl::Status WriteBytes(std::string_view bytes);

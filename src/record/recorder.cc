@@ -107,8 +107,12 @@ Recorder::Recorder(std::shared_ptr<RecorderState> state) : state_(std::move(stat
 
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const DriverApi& driver,
                                                            RecorderOptions options) {
-  absl::StatusOr<profile::ProfileWriter> file = profile::ProfileWriter::Open(options.path);
+  absl::StatusOr<profile::ProfileWriter> file = profile::ProfileWriter::OpenBeside(options.path);
   if (!file.ok()) return file.status();
+  if (file->path() != options.path) {
+    Log(LogLevel::kWarning, "{} is there already and stays: this process's profile is {}",
+        options.path, file->path());
+  }
   auto state = std::make_shared<RecorderState>(driver, std::move(options), *std::move(file));
   std::unique_ptr<Recorder> recorder(new Recorder(state));
   // The application's signals are for the application's threads.

@@ -41,8 +41,9 @@ struct RecorderOptions {
 // line and ends the recording; the profile keeps what it had.
 class Recorder {
  public:
-  // Opens the profile and starts the writer thread. `driver` is copied. Fails when the path
-  // cannot be written, or another live process is writing it.
+  // Opens the profile and starts the writer thread. `driver` is copied. A file that is there
+  // already stays: the profile then gets a name beside it and one line says so. Fails when the
+  // path cannot be written.
   static absl::StatusOr<std::unique_ptr<Recorder>> Create(const DriverApi& driver,
                                                           RecorderOptions options);
   ~Recorder();  // Close

@@ -1,9 +1,12 @@
 // The whole way of the data on the simulated driver, through the command: record, plan, run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "src/profile/reader.h"
 #include "tests/preload/run_process.h"
 
 namespace ebt::test {
@@ -68,6 +71,68 @@ TEST_F(SimulatedRun, PlannedRunKeepsToItsBudgetWithTheSameResults) {
   EXPECT_EQ(after["losses"], before["losses"]);
   EXPECT_EQ(after["parameters_checksum"], before["parameters_checksum"]);
   EXPECT_LE(after["peak_bytes"].get<uint64_t>(), budget);
+}
+
+class ProfileNames : public SimulatedRun {
+ protected:
+  // A shell that trains for six steps and then for eight, behind `words`.
+  Outcome TrainTwice(std::vector<std::string> words, Variables variables = {}) {
+    const std::string small =
+        Product("tests/demo/ebbtide-demo-trainer") + " --layers 1 --hidden 4096 --steps ";
+    words.insert(words.end(), {"sh", "-c", small + "6 && " + small + "8"});
+    variables["LD_LIBRARY_PATH"] = Product("tests/simcuda");
+    return RunProcess(words, variables, folder_);
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  size_t Launches(const std::string& name) const {
+    const auto profile = profile::ReadProfile(folder_ + "/" + name);
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    return profile.ok()
+               ? static_cast<size_t>(std::count_if(profile->events.begin(), profile->events.end(),
+                                                   [](const profile::Event& event) {
+                                                     return event.kind ==
+                                                            profile::EventKind::kLaunch;
+                                                   }))
+               : 0;
+  }
+};
+
+TEST_F(ProfileNames, SecondProcessOfARunLeavesTheFirstOnesProfileAlone) {
+  std::ofstream(folder_ + "/job.ebp") << "of yesterday";
+  const Outcome run = TrainTwice({Product("ebbtide"), "record", "-o", "job.ebp", "--"});
+  EXPECT_EQ(run.code, 0) << run;
+  const std::vector<std::string> names = Names();  // "job.4711.ebp" sorts before "job.ebp"
+  ASSERT_EQ(names.size(), 2u) << testing::PrintToString(names);
+  EXPECT_EQ(names[1], "job.ebp");
+  // Six steps came first, and eight have more launches.
+  EXPECT_LT(Launches("job.ebp"), Launches(names[0]));
+  EXPECT_NE(
+      run.err.find("this process's profile is " + fs::canonical(folder_).string() + "/" + names[0]),
+      std::string::npos)
+      << run.err;
+  for (const std::string& name : names)
+    EXPECT_NE(run.err.find("next: ebbtide plan " + name + "\n"), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 3) << run.err;
+}
+
+TEST_F(ProfileNames, WithoutTheCommandWhatIsThereStaysToo) {
+  std::ofstream(folder_ + "/job.ebp") << "of yesterday";
+  const Outcome run = TrainTwice({}, {{"LD_PRELOAD", Product("libebbtide.so")},
+                                      {"EBBTIDE_MODE", "record"},
+                                      {"EBBTIDE_PROFILE", "job.ebp"}});
+  EXPECT_EQ(run.code, 0) << run;
+  const std::vector<std::string> names = Names();
+  ASSERT_EQ(names.size(), 3u) << testing::PrintToString(names);
+  std::string kept;
+  std::getline(std::ifstream(folder_ + "/job.ebp"), kept);
+  EXPECT_EQ(kept, "of yesterday");
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 2) << run.err;
 }
 
 TEST_F(SimulatedRun, DoctorFindsTheDriverAndItsDevice) {

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -94,6 +95,41 @@ TEST(ProfileWriter, LeavesAloneAFileThatIsBeingWritten) {
   EXPECT_EQ(ReadProfile(path)->metadata.at("a"), "b");
   EXPECT_TRUE(ProfileWriter::Open(path).ok());
   unlink(path.c_str());
+}
+
+TEST(ProfileWriter, GoesBesideWhatIsThereAndLeavesItAlone) {
+  const std::string path = TempPath("beside") + ".ebp";
+  const std::string stem = path.substr(0, path.size() - 4) + "." + std::to_string(getpid());
+  for (const std::string& expected : {path, stem + ".ebp", stem + ".2.ebp"}) {
+    absl::StatusOr<ProfileWriter> writer = ProfileWriter::OpenBeside(path);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_EQ(writer->path(), expected);
+    ASSERT_TRUE(writer->AddMetadata({{"name", expected}}).ok());
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  for (const std::string& written : {path, stem + ".ebp", stem + ".2.ebp"}) {
+    EXPECT_EQ(ReadProfile(written)->metadata.at("name"), written);
+    unlink(written.c_str());
+  }
+}
+
+TEST(ProfileWriter, NumberFollowsANameWithoutASuffix) {
+  const std::string folder = TempPath("a.b");
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  const std::string path = folder + "/job";
+  ASSERT_TRUE(ProfileWriter::OpenBeside(path).ok());
+  const absl::StatusOr<ProfileWriter> second = ProfileWriter::OpenBeside(path);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->path(), path + "." + std::to_string(getpid()));
+  unlink(second->path().c_str());
+  unlink(path.c_str());
+  rmdir(folder.c_str());
+}
+
+TEST(ProfileWriter, DeviceIsWrittenToAsItIs) {
+  const absl::StatusOr<ProfileWriter> writer = ProfileWriter::OpenBeside("/dev/null");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_EQ(writer->path(), "/dev/null");
 }
 
 TEST(ProfileWriter, ReportsAFullDiskAndWritesNothingMore) {
