@@ -70,12 +70,18 @@ DeviceSurvey SurveyDevice(const DriverApi& driver, int ordinal) {
   return survey;
 }
 
+// Never closed: a driver does not survive being unloaded.
+void* Driver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); }
+
 }  // namespace
+
+std::string WhyNoDriver() {
+  return Driver() == nullptr ? fmt::format("no driver: {}", dlerror()) : "";
+}
 
 GpuSurvey SurveyGpus() {
   GpuSurvey survey;
-  // Never closed: a driver does not survive being unloaded.
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* library = Driver();
   if (library == nullptr) {
     survey.problem = fmt::format("no driver: {}", dlerror());
     return survey;

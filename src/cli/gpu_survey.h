@@ -41,6 +41,9 @@ struct GpuSurvey {
 
 GpuSurvey SurveyGpus();
 
+// Why a program started here would find no driver, in one line; empty: it finds one.
+std::string WhyNoDriver();
+
 }  // namespace ebt::cli
 
 #endif  // EBBTIDE_SRC_CLI_GPU_SURVEY_H_

@@ -4,6 +4,8 @@
 
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/cli/gpu_survey.h"
+#include "src/cli/program.h"
 
 namespace ebt::cli {
 namespace {
@@ -52,6 +54,18 @@ void RequireCommand(const Invocation& invocation, const CLI::App& command) {
         fmt::format("ebbtide {0}: a command behind \"--\" (ebbtide {0} -- python train.py)",
                     command.get_name()));
   }
+}
+
+absl::Status RequireDriver(const std::vector<std::string>& command) {
+  const std::string missing = WhyNoDriver();
+  if (missing.empty()) return absl::OkStatus();
+  const std::string problem = fmt::format(
+      "{}; install NVIDIA's driver, or mount it into the container (`ebbtide doctor` tells more)",
+      missing);
+  if (!IdentityOfCommand(command).empty()) return absl::UnavailableError(problem);
+  Log(LogLevel::kWarning, "{}; what {} starts on this machine runs without Ebbtide", problem,
+      command[0]);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend) {

@@ -23,6 +23,10 @@ void AddTorchBackendOption(CLI::App* command, std::string* backend);
 // Refuses a missing CMD as a bad command line.
 void RequireCommand(const Invocation& invocation, const CLI::App& command);
 
+// An error where `command` would find no driver. A launcher may start its programs on another
+// machine: that is no error, but one line is said.
+absl::Status RequireDriver(const std::vector<std::string>& command);
+
 // The environment for CMD under Ebbtide: the user's own, one line for each variable of ours
 // that cannot be understood, the library preloaded, the frameworks' allocators chosen.
 absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend);

@@ -1,5 +1,6 @@
 // `ebbtide record`: CMD runs as always, and leaves a profile.
 #include "src/base/log.h"
+#include "src/cli/gpu_survey.h"
 #include "src/cli/options.h"
 #include "src/cli/profiles.h"
 
@@ -54,6 +55,11 @@ int Record(const RecordOptions& options, const std::vector<std::string>& command
         folder.string());
     return kOwnFailure;
   }
+  if (const absl::Status driver = RequireDriver(command); !driver.ok()) {
+    Log(LogLevel::kWarning, "{}; {} runs without Ebbtide", Message(driver), command[0]);
+    std::vector<std::string> complaints;  // said already
+    return RunCommand(command, InheritedEnvironment(&complaints));
+  }
   RemoveOldProfile(pattern);
   (*environment)["EBBTIDE_MODE"] = "record";
   (*environment)["EBBTIDE_PROFILE"] = pattern;
@@ -66,7 +72,7 @@ int Record(const RecordOptions& options, const std::vector<std::string>& command
 
   std::vector<std::string> profiles = ProfilesWritten(pattern, since);
   for (std::string& path : profiles) path = RelativeToHere(path);
-  if (profiles.empty()) {
+  if (profiles.empty() && WhyNoDriver().empty()) {
     Log(LogLevel::kWarning, "no profile was written: no process of {} used CUDA", command[0]);
   }
   DescribeProfiles(profiles);

@@ -61,6 +61,7 @@ int Run(const RunOptions& options, const std::vector<std::string>& command) {
   const Environment native = InheritedEnvironment(&complaints);
   const bool strict = Strict(options, native);
   if (strict && !complaints.empty()) ready = absl::InvalidArgumentError(complaints.front());
+  if (ready.ok()) ready = RequireDriver(command);
   if (ready.ok()) ready = Preflight(path, Budget(options, native), command);
   if (!ready.ok() && strict) {
     Log(LogLevel::kError, "{}", std::string(ready.message()));

@@ -9,8 +9,10 @@
 namespace ebt::test {
 namespace {
 
-Outcome Ebbtide(std::vector<std::string> words, const Variables& variables = {}) {
+// On a machine that has a driver, unless `variables` say otherwise.
+Outcome Ebbtide(std::vector<std::string> words, Variables variables = {}) {
   words.insert(words.begin(), Product("ebbtide"));
+  variables.emplace("LD_LIBRARY_PATH", Product("tests/simcuda"));
   return RunProcess(words, variables, FreshFolder());
 }
 
@@ -97,6 +99,49 @@ TEST(Command, RecordOfAProgramWithoutCudaSaysSo) {
   EXPECT_EQ(outcome.err, "ebbtide: no profile was written: no process of true used CUDA\n");
 }
 
+bool DriverIsInstalled() {
+  return RunProcess({"python3", "-c", "import ctypes; ctypes.CDLL('libcuda.so.1')"}).code == 0;
+}
+
+const Variables kNoDriver = {{"LD_LIBRARY_PATH", ""}};
+// What both sub-commands say about it.
+const std::string kNoDriverLine =
+    "ebbtide: no driver: libcuda.so.1: cannot open shared object file: No such file or directory; "
+    "install NVIDIA's driver, or mount it into the container (`ebbtide doctor` tells more); ";
+
+TEST(Command, WithoutADriverOneLineIsSaidAndCmdRunsAsItWouldAnyway) {
+  if (DriverIsInstalled()) GTEST_SKIP() << "a driver is installed here";
+  const std::vector<std::string> cmd = {"--", "cat", "/proc/self/environ"};
+  const Outcome native = RunProcess({cmd[1], cmd[2]}, kNoDriver);
+  for (std::vector<std::string> words :
+       {std::vector<std::string>{"record"}, std::vector<std::string>{"run", "--plan", "x.json"}}) {
+    words.insert(words.end(), cmd.begin(), cmd.end());
+    const Outcome outcome = Ebbtide(words, kNoDriver);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.err, kNoDriverLine + "cat runs without Ebbtide\n");
+    EXPECT_EQ(outcome.out.find("libebbtide"), std::string::npos);
+    EXPECT_EQ(outcome.out.find("cudaMallocAsync"), std::string::npos);
+    EXPECT_EQ(outcome.out.size(), native.out.size());
+  }
+}
+
+TEST(Command, WithoutADriverAStrictRunFails) {
+  if (DriverIsInstalled()) GTEST_SKIP() << "a driver is installed here";
+  const Outcome outcome =
+      Ebbtide({"run", "--strict", "--plan", "x.json", "--", "echo", "x"}, kNoDriver);
+  EXPECT_EQ(outcome.code, 125);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err.rfind("ebbtide: no driver: ", 0), 0u) << outcome.err;
+}
+
+// srun on a machine without a GPU starts programs on one that has some.
+TEST(Command, WithoutADriverALauncherStillPassesEbbtideOn) {
+  if (DriverIsInstalled()) GTEST_SKIP() << "a driver is installed here";
+  const Outcome outcome = Ebbtide({"record", "--", "bash", "-c", "echo $EBBTIDE_MODE"}, kNoDriver);
+  EXPECT_EQ(outcome.out, "record\n");
+  EXPECT_EQ(outcome.err, kNoDriverLine + "what bash starts on this machine runs without Ebbtide\n");
+}
+
 TEST(Command, RecordIntoAMissingFolderIs125BeforeCmdStarts) {
   const Outcome outcome = Ebbtide({"record", "-o", "/no/such/folder/a.ebp", "--", "echo", "x"});
   EXPECT_EQ(outcome.code, 125);
@@ -170,10 +215,8 @@ TEST(CommandHelp, EverySubCommandExplainsItself) {
 }
 
 TEST(CommandDoctor, WithoutADriverSaysSoAndIs1) {
-  if (RunProcess({"python3", "-c", "import ctypes; ctypes.CDLL('libcuda.so.1')"}).code == 0) {
-    GTEST_SKIP() << "a driver is installed here";
-  }
-  const Outcome outcome = Ebbtide({"doctor"});
+  if (DriverIsInstalled()) GTEST_SKIP() << "a driver is installed here";
+  const Outcome outcome = Ebbtide({"doctor"}, kNoDriver);
   EXPECT_EQ(outcome.code, 1);
   EXPECT_TRUE(Contains(outcome.out, "driver      none")) << outcome.out;
   EXPECT_TRUE(Contains(outcome.out, "problem:")) << outcome.out;
