@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <vector>
 
 #include "src/driver/driver_api.h"
@@ -34,6 +36,9 @@ struct FakeDriverState {
   std::atomic<int> events_recorded{0};
   std::atomic<int> events_created{0};
   std::atomic<uint64_t> free_bytes{900}, total_bytes{1000};
+  // The recorder destroys no event: a context takes its own along.
+  std::mutex events_mutex;
+  std::deque<FakeEvent> events;
 };
 inline FakeDriverState fake;
 
@@ -100,7 +105,8 @@ inline DriverApi FakeDriver() {
   };
   api.fn_cuEventCreate = [](CUevent* event, unsigned) {
     ++fake.events_created;
-    *event = reinterpret_cast<CUevent>(new FakeEvent);
+    std::lock_guard lock(fake.events_mutex);
+    *event = reinterpret_cast<CUevent>(&fake.events.emplace_back());
     return CUDA_SUCCESS;
   };
   api.fn_cuEventRecord = [](CUevent event, CUstream) {
