@@ -37,17 +37,21 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   Progress progress("reading " + options.profile);
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
   if (!profile.ok()) return Fail(profile.status());
-  if (profile->truncated) {
-    Log(LogLevel::kWarning, "{} ends early (the process was killed); planning with what is there",
-        options.profile);
-  }
+  // Part of the one line that comes at the end, whichever that is.
+  const std::string cut =
+      profile->truncated ? fmt::format(" ({} ends early: the process was killed, or the file cut)",
+                                       options.profile)
+                         : "";
 
   plan::PlanOptions plan_options;
   plan_options.source = options.profile;
   if (!options.budget.empty()) plan_options.budget = *ParseSize(options.budget);
   progress.Show("planning");
   const absl::StatusOr<plan::PlanResult> result = plan::MakePlan(*profile, plan_options);
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("{}: {}{}", options.profile, Message(result.status()), cut)));
+  }
   const bool feasible = result->summary.feasible;
   if (feasible) {
     progress.Show("checking");
@@ -67,14 +71,14 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   std::fflush(stdout);
   if (!feasible) {
     return Fail(absl::FailedPreconditionError(
-        fmt::format("no plan was written: {}", result->summary.infeasible_reason)));
+        fmt::format("no plan was written: {}{}", result->summary.infeasible_reason, cut)));
   }
   const std::string output =
       options.output.empty() ? DefaultOutput(options.profile) : options.output;
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
     return Fail(status);
   }
-  Log(LogLevel::kWarning, "wrote {}; next: ebbtide run --plan {} -- CMD...", output, output);
+  Log(LogLevel::kWarning, "wrote {}{}; next: ebbtide run --plan {} -- CMD...", output, cut, output);
   return 0;
 }
 

@@ -1,11 +1,12 @@
 // What a person or a disk can get wrong, through the command: one line says what, CMD runs all
-// the same, and --strict makes it a failure.
+// the same, and --strict makes it a failure. (bad_job_input_test.cc: with a job that trains.)
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "src/base/config.h"
 #include "src/base/units.h"
 #include "src/plan/plan_file.h"
 #include "src/profile/writer.h"
@@ -14,9 +15,13 @@
 namespace ebt::test {
 namespace {
 
-// A plan without a single block: valid, and of `program`.
-plan::Plan EmptyPlan(const std::string& program = "") {
+// A plan without a single block: valid, and of `program`; "": of `echo`.
+plan::Plan EmptyPlan(std::string program = "") {
   plan::Plan plan;
+  if (program.empty()) {
+    const std::string echo = RunProcess({"bash", "-c", "type -P echo"}).out;
+    program = ProgramIdentityOf(echo.substr(0, echo.size() - 1), {"echo"});
+  }
   plan.program = program;
   plan.ebbtide = "0.1.0";
   plan.source = "job.ebp";
@@ -82,8 +87,9 @@ class BadInput : public testing::Test {
     return text.str();
   }
 
-  Outcome Ebbtide(std::vector<std::string> words, const Variables& variables = {}) {
+  Outcome Ebbtide(std::vector<std::string> words, Variables variables = {}) {
     words.insert(words.begin(), Product("ebbtide"));
+    variables.emplace("LD_LIBRARY_PATH", Product("tests/simcuda"));
     return RunProcess(words, variables, folder_);
   }
 
@@ -172,6 +178,20 @@ TEST_F(BadInput, ImpossibleBudgetIs125AndSaysByHowMuch) {
   EXPECT_EQ(outcome.code, 125) << outcome;
   EXPECT_NE(outcome.err.find("4.00 KiB"), std::string::npos) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(Path("job.plan.json")));
+}
+
+TEST_F(BadInput, CutProfileIsOneLineWhereverItIsCut) {
+  ASSERT_TRUE(profile::WriteProfile(SmallProfile(), Path("job.ebp")).ok());
+  const std::string bytes = Get("job.ebp");
+  for (size_t length = 0; length < bytes.size(); length += 7) {
+    Put("cut.ebp", bytes.substr(0, length));
+    const Outcome outcome = Ebbtide({"plan", "cut.ebp"});
+    EXPECT_EQ(outcome.err.rfind("ebbtide: ", 0), 0u) << length << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("cut.ebp"), std::string::npos) << length << ": " << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_EQ(outcome.code, std::filesystem::exists(Path("cut.plan.json")) ? 0 : 125);
+    std::filesystem::remove(Path("cut.plan.json"));
+  }
 }
 
 TEST_F(BadInput, DamagedProfileIs125WithFileAndReason) {
