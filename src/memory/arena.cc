@@ -47,7 +47,7 @@ void Arena::Give(uint64_t offset, uint64_t bytes, CUstream stream) {
   const StreamTag tag = ledger_.TagOf(stream);
   // A stream that cannot be named later and refuses its event now: nobody could ever be ordered
   // after it, so the bytes are not used again.
-  if (ledger_.Freed(tag) != CUDA_SUCCESS) return;
+  if (stream == CU_STREAM_PER_THREAD && ledger_.Freed(tag) != CUDA_SUCCESS) return;
   MutexLock lock(&mutex_);
   map_.Give(offset, AlignUp(bytes, kBlockAlignment), tag);
 }

@@ -4,22 +4,27 @@
 #include <iterator>
 
 namespace ebt::memory {
+namespace {
+
+// The piece that holds `offset`, end() if it is in use.
+template <typename Pieces>
+auto Holding(Pieces& pieces, uint64_t offset) {
+  const auto after = pieces.upper_bound(offset);
+  if (after == pieces.begin()) return pieces.end();
+  const auto at = std::prev(after);
+  return offset < at->first + at->second.bytes ? at : pieces.end();
+}
+
+}  // namespace
 
 FreeMap::FreeMap(uint64_t size) : size_(size), free_bytes_(size) {
   if (size > 0) pieces_[0] = {size, kIdle};
 }
 
-FreeMap::Pieces::const_iterator FreeMap::Holding(uint64_t offset) const {
-  auto after = pieces_.upper_bound(offset);
-  if (after == pieces_.begin()) return pieces_.end();
-  auto at = std::prev(after);
-  return offset < at->first + at->second.bytes ? at : pieces_.end();
-}
-
 bool FreeMap::IsFree(uint64_t offset, uint64_t bytes) const {
   const uint64_t end = offset + bytes;
   if (end < offset || end > size_) return false;
-  auto at = Holding(offset);
+  auto at = Holding(pieces_, offset);
   while (at != pieces_.end()) {
     const uint64_t piece_end = at->first + at->second.bytes;
     if (piece_end >= end) return true;
@@ -28,20 +33,22 @@ bool FreeMap::IsFree(uint64_t offset, uint64_t bytes) const {
   return false;
 }
 
-std::vector<Piece> FreeMap::Remove(uint64_t offset, uint64_t bytes) {
+std::vector<Piece> FreeMap::Remove(Pieces::iterator from, uint64_t offset, uint64_t bytes) {
   const uint64_t end = offset + bytes;
   std::vector<Piece> taken;
-  uint64_t at = offset;
-  while (at < end) {
-    const auto holding = Holding(at);
-    const uint64_t piece_begin = holding->first;
-    const Rest rest = holding->second;
-    const uint64_t piece_end = piece_begin + rest.bytes;
-    const uint64_t stop = std::min(piece_end, end);
+  for (uint64_t at = offset; at < end;) {
+    const uint64_t begin = from->first;
+    const Rest rest = from->second;
+    const uint64_t stop = std::min(begin + rest.bytes, end);
     taken.push_back({at, stop - at, rest.tag});
-    pieces_.erase(piece_begin);
-    if (piece_begin < at) pieces_[piece_begin] = {at - piece_begin, rest.tag};
-    if (stop < piece_end) pieces_[stop] = {piece_end - stop, rest.tag};
+    if (begin < at) {
+      from->second.bytes = at - begin;
+      ++from;
+    } else {
+      from = pieces_.erase(from);
+    }
+    if (stop < begin + rest.bytes)
+      pieces_.emplace_hint(from, stop, Rest{begin + rest.bytes - stop, rest.tag});
     at = stop;
   }
   free_bytes_ -= bytes;
@@ -49,8 +56,12 @@ std::vector<Piece> FreeMap::Remove(uint64_t offset, uint64_t bytes) {
 }
 
 std::vector<Piece> FreeMap::TakeAt(uint64_t offset, uint64_t bytes) {
-  if (bytes == 0 || !IsFree(offset, bytes)) return {};
-  return Remove(offset, bytes);
+  if (bytes == 0) return {};
+  const auto from = Holding(pieces_, offset);
+  if (from == pieces_.end()) return {};
+  const bool whole = bytes <= from->first + from->second.bytes - offset;
+  if (!whole && !IsFree(offset, bytes)) return {};
+  return Remove(from, offset, bytes);
 }
 
 std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
@@ -90,7 +101,7 @@ std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
   close_any();
   const Candidate& best = unordered.bytes != UINT64_MAX ? unordered : any;
   if (best.bytes == UINT64_MAX) return {};
-  return Remove(best.offset, bytes);
+  return Remove(Holding(pieces_, best.offset), best.offset, bytes);
 }
 
 void FreeMap::Give(uint64_t offset, uint64_t bytes, StreamTag tag) {

@@ -56,10 +56,8 @@ class FreeMap {
   };
   using Pieces = absl::btree_map<uint64_t, Rest>;
 
-  // The piece that holds `offset`, end() if it is in use.
-  Pieces::const_iterator Holding(uint64_t offset) const;
-  // Removes [offset, offset + bytes), which is free.
-  std::vector<Piece> Remove(uint64_t offset, uint64_t bytes);
+  // Removes [offset, offset + bytes), which is free and begins in `from`.
+  std::vector<Piece> Remove(Pieces::iterator from, uint64_t offset, uint64_t bytes);
 
   const uint64_t size_;
   uint64_t free_bytes_;

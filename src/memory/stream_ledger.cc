@@ -6,6 +6,13 @@
 namespace ebt::memory {
 namespace {
 
+// Never the same twice in a process, so that what a thread remembers of one ledger cannot be
+// taken for another's.
+uint64_t NextGeneration() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 // A number for the calling thread that no other thread ever has.
 uint64_t ThreadNumber() {
   static std::atomic<uint64_t> next{1};
@@ -25,13 +32,25 @@ std::vector<StreamTag> TagsOf(const std::vector<Piece>& pieces, StreamTag own) {
 
 }  // namespace
 
+StreamLedger::StreamLedger(const DriverApi& driver)
+    : driver_(driver), generation_(NextGeneration()) {}
+
 StreamTag StreamLedger::TagOf(CUstream stream) {
+  // A job allocates on one stream thousands of times in a row.
+  thread_local struct {
+    uint64_t generation = 0;
+    CUstream stream = nullptr;
+    StreamTag tag = kIdle;
+  } last;
+  const uint64_t generation = generation_.load(std::memory_order_acquire);
+  if (last.generation == generation && last.stream == stream) return last.tag;
   const bool per_thread = stream == CU_STREAM_PER_THREAD;
   const std::pair<CUstream, uint64_t> key = {stream == CU_STREAM_LEGACY ? nullptr : stream,
                                              per_thread ? ThreadNumber() : 0};
   MutexLock lock(&mutex_);
   auto [at, fresh] = tags_.try_emplace(key, static_cast<StreamTag>(entries_.size()));
   if (fresh) entries_.push_back({key.first, !per_thread});
+  last = {generation, stream, at->second};
   return at->second;
 }
 
@@ -111,6 +130,7 @@ void StreamLedger::StreamDestroyed(CUstream stream) {
     if (at == tags_.end()) return;
     tag = at->second;
     tags_.erase(at);
+    generation_.store(NextGeneration(), std::memory_order_release);
   }
   const CUresult recorded = RecordInto(tag, stream);
   MutexLock lock(&mutex_);

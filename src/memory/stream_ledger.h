@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace ebt::memory {
 // Thread-safe. The driver is never called while the ledger's lock is held.
 class StreamLedger {
  public:
-  explicit StreamLedger(const DriverApi& driver) : driver_(driver) {}
+  explicit StreamLedger(const DriverApi& driver);
 
   // The tag of `stream` for the calling thread (CU_STREAM_PER_THREAD is another stream in each).
   StreamTag TagOf(CUstream stream);
@@ -56,6 +57,7 @@ class StreamLedger {
   bool Capturing(CUstream stream) const;
 
   const DriverApi& driver_;
+  std::atomic<uint64_t> generation_;  // changes when a tag ends
   Mutex mutex_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_) = {Entry{}};  // [0] is kIdle
   absl::flat_hash_map<std::pair<CUstream, uint64_t>, StreamTag> tags_ ABSL_GUARDED_BY(mutex_);

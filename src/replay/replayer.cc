@@ -272,12 +272,13 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   return true;
 }
 
-absl::btree_map<CUdeviceptr, Replayer::Block>::const_iterator Replayer::Holding(
-    CUdeviceptr ptr) const {
-  const auto after = blocks_.upper_bound(ptr);
-  if (after == blocks_.begin()) return blocks_.end();
-  const auto at = std::prev(after);
-  return ptr < at->first + at->second.bytes ? at : blocks_.end();
+Replayer::Blocks::const_iterator Replayer::Holding(CUdeviceptr ptr) const {
+  const auto exact = blocks_.find(ptr);
+  if (exact != blocks_.end()) return exact;
+  // Asked rarely and of thousands at most; the map is for what is asked all the time.
+  return std::find_if(blocks_.begin(), blocks_.end(), [ptr](const auto& block) {
+    return ptr >= block.first && ptr < block.first + block.second.bytes;
+  });
 }
 
 bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "ebbtide/ebbtide.h"
@@ -69,6 +68,7 @@ class Replayer {
     CUmemoryPool pool;  // whose counters it is in; NULL: linear memory
     bool cold;
   };
+  using Blocks = absl::flat_hash_map<CUdeviceptr, Block>;
   // A transfer that is due before launch `launch` of a step.
   struct Transfer {
     uint32_t launch;
@@ -93,8 +93,7 @@ class Replayer {
   uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The block that `ptr` lies in, end() if none of ours.
-  absl::btree_map<CUdeviceptr, Block>::const_iterator Holding(CUdeviceptr ptr) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Blocks::const_iterator Holding(CUdeviceptr ptr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPeer(CUdevice owner, CUdevice peer);
   void FindTransfers();
   void Disable(const char* why);
@@ -117,7 +116,7 @@ class Replayer {
   absl::flat_hash_set<CUstream> capturing_ ABSL_GUARDED_BY(mutex_);
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
-  absl::btree_map<CUdeviceptr, Block> blocks_ ABSL_GUARDED_BY(mutex_);
+  Blocks blocks_ ABSL_GUARDED_BY(mutex_);
   uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
   uint64_t cold_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

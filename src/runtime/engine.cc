@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -19,9 +20,10 @@ std::vector<std::string_view> Environment() {
   return all;
 }
 
-// What cold blocks may take of the host when the user did not say: half of what is there.
+// What cold blocks may take of the host: what the user allows and is there, else half of it.
 uint64_t HostBudget(const Config& config) {
-  return config.host_budget > 0 ? config.host_budget : AvailableHostMemory() / 2;
+  const uint64_t available = AvailableHostMemory();
+  return config.host_budget > 0 ? std::min(config.host_budget, available) : available / 2;
 }
 
 }  // namespace
