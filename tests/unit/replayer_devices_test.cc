@@ -1,0 +1,397 @@
+// The replayer where a plan is not the whole of the job's memory: a second device, other pools,
+// the driver's own blocks, and a device that runs out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/replayed_program.h"
+
+namespace ebt::replay {
+namespace {
+
+// Two devices of 100 MiB, of which device 0 is the one that is planned; chunks have 32 MiB.
+class ReplayerDevicesTest : public ReplayerTest {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("SIMCUDA_DEVICES", "2", 1);  // read at the driver's first call
+    setenv("SIMCUDA_MEMORY", "100MiB", 1);
+    ReplayerTest::SetUpTestSuite();
+  }
+  ReplayerDevicesTest() {
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&other_, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  }
+  ~ReplayerDevicesTest() override {
+    cuCtxSetCurrent(context_);
+    for (CUmemoryPool pool : pools_) EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
+    cuDevicePrimaryCtxReset(1);
+  }
+
+  static constexpr uint64_t kPlannedWarm = 64 * kMiB, kPlannedCold = 32 * kMiB;
+  // Warm slots are at [0, 64 MiB), cold ones, if any, at [64 MiB, 96 MiB).
+  void ReplayLarge(std::vector<Slot> prologue, bool managed = true, uint64_t host_budget = kGiB) {
+    plan::Plan plan;
+    plan.prologue = std::move(prologue);
+    plan.warm_bytes = kPlannedWarm;
+    for (const Slot& slot : plan.prologue)
+      if (slot.tier == Tier::kCold) plan.cold_bytes = kPlannedCold;
+    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan,
+                                           ReplayOptions{managed, 0, host_budget, &Guard});
+  }
+  static Slot Native(uint64_t bytes) {
+    Slot slot = Warm(bytes, 0);
+    slot.tier = Tier::kNative;
+    return slot;
+  }
+
+  Given AllocateFrom(CUmemoryPool pool, uint64_t bytes, CUstream stream) {
+    return Allocate({EBT_ALLOC_POOL, bytes, stream, pool});
+  }
+  static CUmemoryPool DefaultPool(CUdevice device) {
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, device), CUDA_SUCCESS);
+    return pool;
+  }
+  // A pool of the driver's, announced as the front does.
+  CUmemoryPool NewPool(CUdevice device, CUmemAllocationHandleType handle_types, bool announced) {
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.handleTypes = handle_types;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    CUmemoryPool pool = nullptr;
+    EXPECT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
+    if (announced) replayer_->PoolCreated(pool, properties);
+    pools_.push_back(pool);
+    return pool;
+  }
+
+  // An attribute as a program reads it through the front.
+  template <typename T>
+  T Attribute(CUpointer_attribute attribute, CUdeviceptr ptr) {
+    T value{};
+    EXPECT_EQ(cuPointerGetAttribute(&value, attribute, ptr), CUDA_SUCCESS);
+    replayer_->PointerAttribute(attribute, &value, ptr);
+    return value;
+  }
+  static int DeviceOf(CUdeviceptr ptr) {
+    int device = -1;
+    EXPECT_EQ(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr),
+              CUDA_SUCCESS);
+    return device;
+  }
+
+  // Device 1 fills the block's first page; true when device 0 reads what was written there.
+  bool PeerWrites(CUdeviceptr ptr, unsigned char value) {
+    EXPECT_EQ(cuCtxSetCurrent(other_), CUDA_SUCCESS);
+    const CUstream stream = NewStream();
+    CUresult result = cuMemsetD8Async(ptr, value, 4096, stream);
+    if (result == CUDA_SUCCESS) result = cuStreamSynchronize(stream);
+    EXPECT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    unsigned char read = 0;
+    EXPECT_EQ(cuMemcpyDtoH(&read, ptr + 4095, 1), CUDA_SUCCESS);
+    return result == CUDA_SUCCESS && read == value;
+  }
+  // Device 1's context is let into device 0's memory.
+  void EnablePeer() {
+    ASSERT_EQ(cuCtxSetCurrent(other_), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxEnablePeerAccess(context_, 0), CUDA_SUCCESS);
+    replayer_->PeerEnabled(context_);
+    CUcontext current = nullptr;
+    ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, other_);
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  }
+  void SetPoolAccess(CUmemoryPool pool, CUmemAccess_flags flags) {
+    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {1}}, flags};
+    ASSERT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
+    replayer_->PoolAccess(pool, access);
+  }
+
+  CUcontext other_ = nullptr;
+  std::vector<CUmemoryPool> pools_;  // ended with the test
+};
+
+TEST_F(ReplayerDevicesTest, ALinearFreeUnderAnotherDevicesContextWaitsForTheBlocksWork) {
+  constexpr uint64_t kBytes = 16 * kMiB;
+  ReplayLarge({Warm(kBytes, 0)});
+  const CUstream stream = NewStream();
+  const Given block = AllocateLinear(kBytes);
+  ASSERT_TRUE(block.served);
+  void* host = nullptr;
+  ASSERT_EQ(cuMemAllocHost(&host, kBytes), CUDA_SUCCESS);
+  for (int i = 0; i < 20; ++i)  // over 5 ms of the link
+    ASSERT_EQ(cuMemcpyHtoDAsync(block.ptr, host, kBytes, stream), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+  ASSERT_EQ(cuCtxSetCurrent(other_), CUDA_SUCCESS);
+  EXPECT_EQ(Free(block.ptr), CUDA_SUCCESS);
+  CUcontext current = nullptr;
+  ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, other_);
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(stream), CUDA_SUCCESS);
+}
+
+// The argument: whether memory is asked for and freed in a stream's order.
+class ReplayerFullDeviceTest : public ReplayerDevicesTest,
+                               public ::testing::WithParamInterface<bool> {};
+
+TEST_P(ReplayerFullDeviceTest, IdlePlannedMemoryIsGivenBackAndComesAgain) {
+  ReplayLarge({Warm(kPlannedWarm, 0)});
+  const bool ordered = GetParam();
+  const CUstream stream = NewStream();
+  const uint64_t before = DeviceBytes();
+  const auto allocate = [&](uint64_t bytes) {
+    return ordered ? AllocateAsync(bytes, stream) : AllocateLinear(bytes);
+  };
+  const Given planned = allocate(kPlannedWarm);
+  ASSERT_TRUE(planned.served);
+  ASSERT_EQ(ordered ? FreeAsync(planned.ptr, stream) : Free(planned.ptr), CUDA_SUCCESS);
+  ASSERT_EQ(allocate(80 * kMiB).result, CUDA_ERROR_OUT_OF_MEMORY);
+  replayer_->PoolTrim();
+  EXPECT_EQ(DeviceBytes(), before);
+  const Given native = allocate(80 * kMiB);
+  EXPECT_EQ(native.result, CUDA_SUCCESS);
+  ASSERT_EQ(ordered ? FreeAsync(native.ptr, stream) : Free(native.ptr), CUDA_SUCCESS);
+}
+
+TEST_P(ReplayerFullDeviceTest, APlannedBlockInUseKeepsItsChunk) {
+  ReplayLarge({Warm(32 * kMiB, 0), Warm(4096, 32 * kMiB)});
+  const CUstream stream = NewStream();
+  const uint64_t before = DeviceBytes();
+  const Given idle = GetParam() ? AllocateAsync(32 * kMiB, stream) : AllocateLinear(32 * kMiB);
+  const Given kept = GetParam() ? AllocateAsync(4096, stream) : AllocateLinear(4096);
+  ASSERT_TRUE(idle.served && kept.served);
+  ASSERT_EQ(kept.ptr - idle.ptr, 32 * kMiB);
+  ASSERT_EQ(cuMemsetD8Async(kept.ptr, 7, 4096, stream), CUDA_SUCCESS);
+  ASSERT_EQ(GetParam() ? FreeAsync(idle.ptr, stream) : Free(idle.ptr), CUDA_SUCCESS);
+  replayer_->PoolTrim();
+  EXPECT_EQ(DeviceBytes() - before, 32 * kMiB);
+  unsigned char byte = 0;
+  ASSERT_EQ(cuMemcpyDtoH(&byte, kept.ptr + 4095, 1), CUDA_SUCCESS);
+  EXPECT_EQ(byte, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(BothOrders, ReplayerFullDeviceTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Ordered" : "Linear"; });
+
+TEST_F(ReplayerDevicesTest, APeersContextReachesWhatIsMappedBeforeAndAfter) {
+  ReplayLarge({Warm(4096, 0), Warm(4096, 32 * kMiB)});
+  const Given before = AllocateAsync(4096, nullptr);
+  EnablePeer();
+  const Given after = AllocateAsync(4096, nullptr);  // the second chunk
+  const Given dynamic = AllocateAsync(kMiB, nullptr);
+  ASSERT_TRUE(before.served && after.served && dynamic.served);
+  EXPECT_TRUE(PeerWrites(before.ptr, 1));
+  EXPECT_TRUE(PeerWrites(after.ptr, 2));
+  EXPECT_TRUE(PeerWrites(dynamic.ptr, 3));
+}
+
+TEST_F(ReplayerDevicesTest, APeerThatCameBeforeTheFirstBlockReachesIt) {
+  ReplayLarge({Warm(4096, 0)});
+  EnablePeer();
+  const Given block = AllocateAsync(4096, nullptr);
+  ASSERT_TRUE(block.served);
+  EXPECT_TRUE(PeerWrites(block.ptr, 1));
+}
+
+TEST_F(ReplayerDevicesTest, APeerOfThePoolReachesWhatIsMappedBeforeAndAfter) {
+  ReplayLarge({Warm(4096, 0), Warm(4096, 32 * kMiB)});
+  const Given before = AllocateAsync(4096, nullptr);
+  SetPoolAccess(DefaultPool(0), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const Given after = AllocateAsync(4096, nullptr);
+  ASSERT_TRUE(before.served && after.served);
+  EXPECT_TRUE(PeerWrites(before.ptr, 1));
+  EXPECT_TRUE(PeerWrites(after.ptr, 2));
+}
+
+TEST_F(ReplayerDevicesTest, APeerOfAPoolOfTheProgramsOwnReachesItsBlocks) {
+  ReplayLarge({Warm(4096, 0)});
+  const CUmemoryPool pool = NewPool(0, CU_MEM_HANDLE_TYPE_NONE, true);
+  SetPoolAccess(pool, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const Given block = AllocateFrom(pool, 4096, nullptr);
+  ASSERT_TRUE(block.served);
+  EXPECT_TRUE(PeerWrites(block.ptr, 1));
+}
+
+TEST_F(ReplayerDevicesTest, NobodyReachesPlannedMemoryUnasked) {
+  ReplayLarge({Warm(4096, 0)});
+  SetPoolAccess(DefaultPool(0), CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  SetPoolAccess(NewPool(0, CU_MEM_HANDLE_TYPE_NONE, false), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const Given block = AllocateAsync(4096, nullptr);
+  ASSERT_TRUE(block.served);
+  const CUmemLocation peer = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  unsigned long long flags = 7;
+  ASSERT_EQ(cuMemGetAccess(&flags, &peer, block.ptr), CUDA_SUCCESS);
+  EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+}
+
+TEST_F(ReplayerDevicesTest, ABlockOfAnotherDevicesPoolLiesOnThatDevice) {
+  ReplayLarge({Warm(4096, 0)});
+  for (CUmemoryPool pool : {DefaultPool(1), NewPool(1, CU_MEM_HANDLE_TYPE_NONE, true)}) {
+    const Given block = AllocateFrom(pool, 4096, nullptr);
+    ASSERT_EQ(block.result, CUDA_SUCCESS);
+    EXPECT_FALSE(block.served);
+    EXPECT_EQ(DeviceOf(block.ptr), 1);
+    EXPECT_EQ(FreeAsync(block.ptr, nullptr), CUDA_SUCCESS);
+  }
+  EXPECT_TRUE(AllocateAsync(4096, nullptr).served);  // the plan's block was not used up
+  EXPECT_EQ(replayer_->Statistics().allocations_planned, 1u);
+}
+
+TEST_F(ReplayerDevicesTest, PoolsThatWereNotAnnouncedOrCanBeExportedAreTheDrivers) {
+  ReplayLarge({Warm(4096, 0)});
+  for (CUmemoryPool pool : {NewPool(0, CU_MEM_HANDLE_TYPE_NONE, false),
+                            NewPool(0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, true)}) {
+    const Given named = AllocateFrom(pool, 4096, nullptr);
+    ASSERT_EQ(cuDeviceSetMemPool(0, pool), CUDA_SUCCESS);
+    const Given current = AllocateAsync(4096, nullptr);
+    for (const Given& block : {named, current}) {
+      ASSERT_EQ(block.result, CUDA_SUCCESS);
+      EXPECT_FALSE(block.served);
+      EXPECT_EQ(Attribute<CUmemoryPool>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, block.ptr), pool);
+      EXPECT_EQ(FreeAsync(block.ptr, nullptr), CUDA_SUCCESS);
+    }
+  }
+  ASSERT_EQ(cuDeviceSetMemPool(0, DefaultPool(0)), CUDA_SUCCESS);
+  EXPECT_TRUE(AllocateAsync(4096, nullptr).served);
+}
+
+TEST_F(ReplayerDevicesTest, FreeAndUsedMakeTheTotalWithColdAndNativeBlocks) {
+  ReplayLarge({Cold(kPlannedCold, kPlannedWarm), Native(20 * kMiB)});
+  const Info before = MemInfo();
+  const Given cold = AllocateAsync(kPlannedCold, nullptr);
+  ASSERT_TRUE(cold.served);
+  EXPECT_EQ(MemInfo().free, before.free - 32 * kMiB);
+  // The driver's pool grows by 32 MiB for it.
+  const Given native = AllocateAsync(20 * kMiB, nullptr);
+  ASSERT_FALSE(native.served);
+  const Given linear = AllocateLinear(8 * kMiB);
+  ASSERT_FALSE(linear.served);
+  const Info now = MemInfo();
+  EXPECT_EQ(now.total, 100 * kMiB);
+  EXPECT_EQ(now.free, before.free - (32 + 32 + 8) * kMiB);
+  const uint64_t used = PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  EXPECT_EQ(used, 52 * kMiB);
+  EXPECT_LE(now.free + used, now.total);
+  EXPECT_EQ(FreeAsync(cold.ptr, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(MemInfo().free, before.free - (32 + 8) * kMiB);
+}
+
+// Where the cold part is: on the host, on the device as the user wishes, on the device because
+// the host has too little.
+struct ColdHome {
+  const char* name;
+  bool managed;
+  uint64_t host_budget;
+  friend void PrintTo(const ColdHome& home, std::ostream* stream) { *stream << home.name; }
+};
+class ReplayerColdHomeTest : public ReplayerDevicesTest,
+                             public ::testing::WithParamInterface<ColdHome> {};
+
+TEST_P(ReplayerColdHomeTest, EveryReservedByteIsCountedOnce) {
+  ReplayLarge({Cold(kPlannedCold, kPlannedWarm)}, GetParam().managed, GetParam().host_budget);
+  ResetPeak(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);  // the driver's own, of tests before
+  ::testing::internal::CaptureStderr();
+  const Info before = MemInfo();
+  ASSERT_TRUE(AllocateAsync(kPlannedCold, nullptr).served);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().empty(), GetParam().host_budget == kGiB);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 32 * kMiB);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 32 * kMiB);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 32 * kMiB);
+  EXPECT_EQ(MemInfo().free, before.free - 32 * kMiB);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryHome, ReplayerColdHomeTest,
+                         ::testing::Values(ColdHome{"Host", true, kGiB},
+                                           ColdHome{"ColdOff", false, kGiB},
+                                           ColdHome{"LittleHostMemory", true, kMiB}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(ReplayerDevicesTest, PointerAttributesAndAddressRangeTellOfTheBlock) {
+  ReplayLarge({Cold(1000, kPlannedWarm), Cold(1000, kPlannedWarm + 1024), Warm(1000, 1024)});
+  const CUmemoryPool standard = DefaultPool(0);
+  AllocateAsync(1000, nullptr);  // so that the next one is in the middle
+  const Given cold = AllocateAsync(1000, nullptr), warm = AllocateLinear(1000),
+              dynamic = AllocateAsync(1000, nullptr);
+  ASSERT_EQ(replayer_->Statistics().cold_bytes, 2048u);
+  for (const auto& [block, pool] :
+       {std::pair(cold, standard), std::pair(warm, CUmemoryPool{}), std::pair(dynamic, standard)}) {
+    ASSERT_TRUE(block.served);
+    for (CUdeviceptr ptr : {block.ptr, block.ptr + 999}) {
+      CUdeviceptr base = 0;
+      size_t bytes = 0;
+      CUresult result = CUDA_ERROR_UNKNOWN;
+      EXPECT_TRUE(replayer_->AddressRange(&base, &bytes, ptr, &result));
+      EXPECT_EQ(base, block.ptr);
+      EXPECT_EQ(bytes, 1000u);
+      EXPECT_EQ(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr), block.ptr);
+      EXPECT_EQ(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, ptr), 1000u);
+      EXPECT_EQ(Attribute<CUmemoryPool>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr), pool);
+      EXPECT_EQ(Attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, ptr), 0u);
+      EXPECT_EQ(Attribute<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr), CU_MEMORYTYPE_DEVICE);
+      EXPECT_EQ(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, ptr), ptr);
+    }
+  }
+}
+
+TEST_F(ReplayerDevicesTest, OfAForeignPointerTheDriversAnswerStands) {
+  ReplayLarge({Warm(1000, 0)});
+  ASSERT_TRUE(AllocateAsync(1000, nullptr).served);
+  CUdeviceptr managed = 0, pooled = 0;
+  ASSERT_EQ(cuMemAllocManaged(&managed, 4 * kMiB, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAllocAsync(&pooled, 1024, nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(Attribute<unsigned>(CU_POINTER_ATTRIBUTE_IS_MANAGED, managed + 100), 1u);
+  EXPECT_EQ(Attribute<CUdeviceptr>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, managed + 100), managed);
+  EXPECT_EQ(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, managed + 100), 4 * kMiB);
+  EXPECT_EQ(Attribute<CUmemoryPool>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, pooled), DefaultPool(0));
+  EXPECT_EQ(Attribute<size_t>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, pooled), 1024u);
+}
+
+TEST_F(ReplayerDevicesTest, AStreamDestroyedDuringItsCaptureBlocksTrimmingNoLonger) {
+  ReplayLarge({});
+  const uint64_t before = DeviceBytes();
+  const Given block = AllocateAsync(kMiB, nullptr);
+  ASSERT_TRUE(block.served);
+  EXPECT_EQ(FreeAsync(block.ptr, nullptr), CUDA_SUCCESS);
+  const CUstream stream = NewStream();
+  ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  replayer_->CaptureBegun(stream);
+  replayer_->PoolTrim();
+  EXPECT_EQ(DeviceBytes() - before, 32 * kMiB);  // nothing is drained under a capture
+  replayer_->StreamDestroyed(stream);
+  // The driver's side of it: a destroyed stream captures no more.
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamDestroy(stream), CUDA_SUCCESS);
+  replayer_->PoolTrim();
+  EXPECT_EQ(DeviceBytes(), before);
+}
+
+TEST_F(ReplayerDevicesTest, ARefusedExportOfPlannedMemoryIsOneLineThatNamesTheRemedy) {
+  ReplayLarge({Warm(4096, 0)});
+  const Given block = AllocateLinear(4096);
+  ASSERT_TRUE(block.served);
+  CUdeviceptr foreign = 0;
+  ASSERT_EQ(cuMemAlloc(&foreign, 4096), CUDA_SUCCESS);
+  ::testing::internal::CaptureStderr();
+  replayer_->Exported(foreign, CUDA_ERROR_INVALID_VALUE);
+  replayer_->Exported(block.ptr, CUDA_SUCCESS);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  CUipcMemHandle handle;
+  ::testing::internal::CaptureStderr();
+  replayer_->Exported(block.ptr, cuIpcGetMemHandle(&handle, block.ptr));
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_THAT(said, ::testing::HasSubstr("record the job again"));
+}
+
+}  // namespace
+}  // namespace ebt::replay
