@@ -212,6 +212,14 @@ TEST_F(ReplayerDevicesTest, APeerOfThePoolReachesWhatIsMappedBeforeAndAfter) {
   EXPECT_TRUE(PeerWrites(after.ptr, 2));
 }
 
+TEST_F(ReplayerDevicesTest, APeerOfThePoolThatCameBeforeTheFirstBlockReachesIt) {
+  ReplayLarge({Warm(4096, 0)});
+  SetPoolAccess(DefaultPool(0), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const Given block = AllocateAsync(4096, nullptr);
+  ASSERT_TRUE(block.served);
+  EXPECT_TRUE(PeerWrites(block.ptr, 1));
+}
+
 TEST_F(ReplayerDevicesTest, APeerOfAPoolOfTheProgramsOwnReachesItsBlocks) {
   ReplayLarge({Warm(4096, 0)});
   const CUmemoryPool pool = NewPool(0, CU_MEM_HANDLE_TYPE_NONE, true);
