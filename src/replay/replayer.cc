@@ -72,6 +72,11 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
   return space_ && space_->context() == context ? space_ : nullptr;
 }
 
+std::shared_ptr<Space> Replayer::AnySpace() {
+  MutexLock lock(&mutex_);
+  return space_;
+}
+
 bool Replayer::Capturing(CUstream stream) {
   if (captures_.load(std::memory_order_relaxed) == 0) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -291,14 +296,21 @@ bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, C
   return true;
 }
 
+uint64_t Replayer::ReservedFor(CUmemoryPool pool) {
+  const std::shared_ptr<Space> space = AnySpace();
+  CUmemoryPool standard = nullptr;
+  // What the arenas hold is nobody's in particular: it is counted once, with the default pool.
+  if (!space || driver_.fn_cuDeviceGetDefaultMemPool(&standard, space->device()) != CUDA_SUCCESS ||
+      pool != standard)
+    return 0;
+  MutexLock lock(&mutex_);
+  return Reserved(*space);
+}
+
 bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
                        CUresult* result) {
-  uint64_t reserved = 0, extra = 0;
-  {
-    MutexLock lock(&mutex_);
-    if (space_) reserved = Reserved(*space_);
-  }
-  if (!value || !pools_.Extra(pool, attribute, reserved, &extra)) return false;
+  uint64_t extra = 0;
+  if (!value || !pools_.Extra(pool, attribute, ReservedFor(pool), &extra)) return false;
   *result = driver_.fn_cuMemPoolGetAttribute(pool, attribute, value);
   if (*result != CUDA_SUCCESS) return true;
   cuuint64_t total = 0;
@@ -309,18 +321,14 @@ bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
 }
 
 bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, CUresult*) {
-  uint64_t reserved = 0;
-  {
-    MutexLock lock(&mutex_);
-    if (space_) reserved = Reserved(*space_);
-  }
-  pools_.ResetHigh(pool, attribute, reserved);
+  pools_.ResetHigh(pool, attribute, ReservedFor(pool));
   return false;  // the driver's own mark is reset too
 }
 
 void Replayer::PoolTrim() {
   if (captures_.load(std::memory_order_relaxed) != 0) return;
-  if (const std::shared_ptr<Space> space = CurrentSpace()) space->Trim();
+  // Whoever asks, and from whichever context: what we hold is missing on the whole device.
+  if (const std::shared_ptr<Space> space = AnySpace()) space->Trim();
 }
 
 void Replayer::PoolCreated(CUmemoryPool pool, const CUmemPoolProps& properties) {
@@ -398,12 +406,7 @@ void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
 
 void Replayer::StreamDestroyed(CUstream stream) {
   CaptureEnded(stream);
-  std::shared_ptr<Space> space;
-  {
-    MutexLock lock(&mutex_);
-    space = space_;
-  }
-  if (space) space->ledger().StreamDestroyed(stream);
+  if (const std::shared_ptr<Space> space = AnySpace()) space->ledger().StreamDestroyed(stream);
 }
 
 void Replayer::CaptureBegun(CUstream stream) {

@@ -79,6 +79,8 @@ class Replayer {
   // The space of the current context, made on first use; nullptr: not ours to serve. Shared,
   // so that a context that goes away under a call takes nothing from under it.
   std::shared_ptr<Space> CurrentSpace();
+  // The space whichever context is current, nullptr if there is none.
+  std::shared_ptr<Space> AnySpace();
   void Forget();
   bool Capturing(CUstream stream);
   // The pool that the request takes from; false: a pool that we do not stand in for.
@@ -92,6 +94,8 @@ class Replayer {
   // Bytes of live cold blocks that lie on the host; bytes that the program's pools hold with us.
   uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a program reads as reserved by `pool`, beside the driver's own.
+  uint64_t ReservedFor(CUmemoryPool pool);
   // The block that `ptr` lies in, end() if none of ours.
   Blocks::const_iterator Holding(CUdeviceptr ptr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPeer(CUdevice owner, CUdevice peer);
