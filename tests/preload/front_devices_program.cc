@@ -60,15 +60,42 @@ void FreeElsewhere() {
   printf("after %d\n", cuStreamQuery(g_stream));
 }
 
-void FillTwice(bool ordered) {
+void Pitched(size_t rows) {  // of 1 MiB
+  CUdeviceptr ptr = 0;
+  size_t pitch = 0;
+  CHECK(cuMemAllocPitch(&ptr, &pitch, kMiB, rows, 4));
+}
+void HandleOfFirst(size_t bytes) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CUmemGenericAllocationHandle handle;
+  CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+}
+
+// 64 MiB are had and given back, then 80 asked for; both together are more than the device has.
+void FillTwice(const char* how) {
+  CUcontext second_of_first = nullptr;
+  const bool ordered = strcmp(how, "ordered") == 0;
   if (ordered) {
     CHECK(cuMemFreeAsync(Ordered(64 * kMiB), g_stream));
-    Ordered(80 * kMiB);
   } else {
     CHECK(cuMemFree(Linear(64 * kMiB)));
+  }
+  printf("idle %d\n", static_cast<int>(simcuda_device_bytes(0) / kMiB));
+  if (ordered) Ordered(80 * kMiB);
+  if (strcmp(how, "linear") == 0) Linear(80 * kMiB);
+  if (strcmp(how, "pitched") == 0) Pitched(80);
+  if (strcmp(how, "handle") == 0) HandleOfFirst(80 * kMiB);
+  if (strcmp(how, "second-context") == 0) {
+    CHECK(cuCtxCreate(&second_of_first, nullptr, 0, 0));
     Linear(80 * kMiB);
   }
-  printf("served\n");
+  if (strcmp(how, "second-device") == 0) {
+    CHECK(cuCtxSetCurrent(g_second));
+    HandleOfFirst(80 * kMiB);
+  }
+  printf("then %d\n", static_cast<int>(simcuda_device_bytes(0) / kMiB));
 }
 
 void Peer(bool by_pool) {
@@ -147,8 +174,7 @@ int main(int, char** arguments) {
   CHECK(cuCtxSetCurrent(g_first));
   CHECK(cuStreamCreate(&g_stream, CU_STREAM_NON_BLOCKING));
   if (strcmp(action, "free-elsewhere") == 0) FreeElsewhere();
-  if (strcmp(action, "fill-linear") == 0) FillTwice(false);
-  if (strcmp(action, "fill-ordered") == 0) FillTwice(true);
+  if (strncmp(action, "fill-", 5) == 0) FillTwice(action + 5);
   if (strcmp(action, "peer-context") == 0) Peer(false);
   if (strcmp(action, "peer-pool") == 0) Peer(true);
   if (strcmp(action, "attributes") == 0) Attributes();

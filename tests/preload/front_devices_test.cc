@@ -67,11 +67,19 @@ TEST_F(FrontDevicesTest, AFreeUnderAnotherDevicesContextWaitsForTheBlocksWork) {
             (Outcome{0, "before 600\nafter 0\n", ""}));
 }
 
-TEST_F(FrontDevicesTest, IdlePlannedMemoryDoesNotExhaustTheDevice) {
-  const std::vector<Slot> plan = {SlotAt(Tier::kWarm, 64 * kMiB, 0)};
-  EXPECT_EQ(Replay("fill-linear", plan), (Outcome{0, "served\n", ""}));
-  EXPECT_EQ(Replay("fill-ordered", plan), (Outcome{0, "served\n", ""}));
+// The argument: how 80 MiB are asked for once 64 planned ones are idle.
+class FrontFullDeviceTest : public FrontDevicesTest,
+                            public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(FrontFullDeviceTest, IdlePlannedMemoryDoesNotExhaustTheDevice) {
+  EXPECT_EQ(Replay(GetParam(), {SlotAt(Tier::kWarm, kWarm, 0)}),
+            (Outcome{0, "idle 64\nthen 80\n", ""}));
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryWay, FrontFullDeviceTest,
+                         ::testing::Values("fill-linear", "fill-ordered", "fill-pitched",
+                                           "fill-handle", "fill-second-context",
+                                           "fill-second-device"));
 
 TEST_F(FrontDevicesTest, APeerReachesPlannedMemoryMappedBeforeAndAfter) {
   const std::vector<Slot> plan = {SlotAt(Tier::kWarm, 4096, 0),

@@ -97,9 +97,12 @@ class ReplayerTest : public test::SimulatedDevice {
     if (replayer_->Free(ptr, nullptr, false, &result)) return result;
     return cuMemFree(ptr);
   }
-  uint64_t PoolValue(CUmemPool_attribute attribute) {
+  static CUmemoryPool DefaultPool(CUdevice device) {
     CUmemoryPool pool = nullptr;
-    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, device), CUDA_SUCCESS);
+    return pool;
+  }
+  uint64_t PoolValue(CUmemoryPool pool, CUmemPool_attribute attribute) {
     cuuint64_t value = 0;
     CUresult result = CUDA_SUCCESS;
     if (!replayer_->PoolGet(pool, attribute, &value, &result))
@@ -107,15 +110,15 @@ class ReplayerTest : public test::SimulatedDevice {
     EXPECT_EQ(result, CUDA_SUCCESS);
     return value;
   }
-  void ResetPeak(CUmemPool_attribute attribute) {
-    CUmemoryPool pool = nullptr;
-    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, 0), CUDA_SUCCESS);
+  uint64_t PoolValue(CUmemPool_attribute attribute) { return PoolValue(DefaultPool(0), attribute); }
+  void ResetPeak(CUmemoryPool pool, CUmemPool_attribute attribute) {
     cuuint64_t zero = 0;
     CUresult result = CUDA_SUCCESS;
     if (!replayer_->PoolSet(pool, attribute, &zero, &result))
       result = cuMemPoolSetAttribute(pool, attribute, &zero);
     EXPECT_EQ(result, CUDA_SUCCESS);
   }
+  void ResetPeak(CUmemPool_attribute attribute) { ResetPeak(DefaultPool(0), attribute); }
   struct Info {
     size_t free = 0, total = 0;
   };

@@ -1,123 +1,17 @@
-// The replayer where a plan is not the whole of the job's memory: a second device, other pools,
-// the driver's own blocks, and a device that runs out.
+// The replayer where a plan is not the whole of the job's memory: a second device, peers, other
+// contexts, foreign pointers, and a device that runs out. Pools: replayer_pools_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
-#include <ostream>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "tests/unit/replayed_program.h"
+#include "tests/unit/replayed_devices.h"
 
 namespace ebt::replay {
 namespace {
-
-// Two devices of 100 MiB, of which device 0 is the one that is planned; chunks have 32 MiB.
-class ReplayerDevicesTest : public ReplayerTest {
- protected:
-  static void SetUpTestSuite() {
-    setenv("SIMCUDA_DEVICES", "2", 1);  // read at the driver's first call
-    setenv("SIMCUDA_MEMORY", "100MiB", 1);
-    ReplayerTest::SetUpTestSuite();
-  }
-  ReplayerDevicesTest() {
-    EXPECT_EQ(cuDevicePrimaryCtxRetain(&other_, 1), CUDA_SUCCESS);
-    EXPECT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
-  }
-  ~ReplayerDevicesTest() override {
-    cuCtxSetCurrent(context_);
-    for (CUmemoryPool pool : pools_) EXPECT_EQ(cuMemPoolDestroy(pool), CUDA_SUCCESS);
-    cuDevicePrimaryCtxReset(1);
-  }
-
-  static constexpr uint64_t kPlannedWarm = 64 * kMiB, kPlannedCold = 32 * kMiB;
-  // Warm slots are at [0, 64 MiB), cold ones, if any, at [64 MiB, 96 MiB).
-  void ReplayLarge(std::vector<Slot> prologue, bool managed = true, uint64_t host_budget = kGiB) {
-    plan::Plan plan;
-    plan.prologue = std::move(prologue);
-    plan.warm_bytes = kPlannedWarm;
-    for (const Slot& slot : plan.prologue)
-      if (slot.tier == Tier::kCold) plan.cold_bytes = kPlannedCold;
-    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan,
-                                           ReplayOptions{managed, 0, host_budget, &Guard});
-  }
-  static Slot Native(uint64_t bytes) {
-    Slot slot = Warm(bytes, 0);
-    slot.tier = Tier::kNative;
-    return slot;
-  }
-
-  Given AllocateFrom(CUmemoryPool pool, uint64_t bytes, CUstream stream) {
-    return Allocate({EBT_ALLOC_POOL, bytes, stream, pool});
-  }
-  static CUmemoryPool DefaultPool(CUdevice device) {
-    CUmemoryPool pool = nullptr;
-    EXPECT_EQ(cuDeviceGetDefaultMemPool(&pool, device), CUDA_SUCCESS);
-    return pool;
-  }
-  // A pool of the driver's, announced as the front does.
-  CUmemoryPool NewPool(CUdevice device, CUmemAllocationHandleType handle_types, bool announced) {
-    CUmemPoolProps properties{};
-    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.handleTypes = handle_types;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
-    CUmemoryPool pool = nullptr;
-    EXPECT_EQ(cuMemPoolCreate(&pool, &properties), CUDA_SUCCESS);
-    if (announced) replayer_->PoolCreated(pool, properties);
-    pools_.push_back(pool);
-    return pool;
-  }
-
-  // An attribute as a program reads it through the front.
-  template <typename T>
-  T Attribute(CUpointer_attribute attribute, CUdeviceptr ptr) {
-    T value{};
-    EXPECT_EQ(cuPointerGetAttribute(&value, attribute, ptr), CUDA_SUCCESS);
-    replayer_->PointerAttribute(attribute, &value, ptr);
-    return value;
-  }
-  static int DeviceOf(CUdeviceptr ptr) {
-    int device = -1;
-    EXPECT_EQ(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr),
-              CUDA_SUCCESS);
-    return device;
-  }
-
-  // Device 1 fills the block's first page; true when device 0 reads what was written there.
-  bool PeerWrites(CUdeviceptr ptr, unsigned char value) {
-    EXPECT_EQ(cuCtxSetCurrent(other_), CUDA_SUCCESS);
-    const CUstream stream = NewStream();
-    CUresult result = cuMemsetD8Async(ptr, value, 4096, stream);
-    if (result == CUDA_SUCCESS) result = cuStreamSynchronize(stream);
-    EXPECT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
-    unsigned char read = 0;
-    EXPECT_EQ(cuMemcpyDtoH(&read, ptr + 4095, 1), CUDA_SUCCESS);
-    return result == CUDA_SUCCESS && read == value;
-  }
-  // Device 1's context is let into device 0's memory.
-  void EnablePeer() {
-    ASSERT_EQ(cuCtxSetCurrent(other_), CUDA_SUCCESS);
-    ASSERT_EQ(cuCtxEnablePeerAccess(context_, 0), CUDA_SUCCESS);
-    replayer_->PeerEnabled(context_);
-    CUcontext current = nullptr;
-    ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
-    EXPECT_EQ(current, other_);
-    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
-  }
-  void SetPoolAccess(CUmemoryPool pool, CUmemAccess_flags flags) {
-    const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {1}}, flags};
-    ASSERT_EQ(cuMemPoolSetAccess(pool, &access, 1), CUDA_SUCCESS);
-    replayer_->PoolAccess(pool, access);
-  }
-
-  CUcontext other_ = nullptr;
-  std::vector<CUmemoryPool> pools_;  // ended with the test
-};
 
 TEST_F(ReplayerDevicesTest, ALinearFreeUnderAnotherDevicesContextWaitsForTheBlocksWork) {
   constexpr uint64_t kBytes = 16 * kMiB;
@@ -182,6 +76,30 @@ TEST_P(ReplayerFullDeviceTest, APlannedBlockInUseKeepsItsChunk) {
 INSTANTIATE_TEST_SUITE_P(BothOrders, ReplayerFullDeviceTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ordered" : "Linear"; });
 
+TEST_F(ReplayerDevicesTest, IdlePlannedMemoryIsGivenBackWhicheverContextIsCurrent) {
+  const Slot whole = Warm(kPlannedWarm, 0);
+  ReplayLarge({whole, whole, whole});
+  const uint64_t before = DeviceBytes();
+  CUcontext second = nullptr;
+  ASSERT_EQ(cuCtxCreate(&second, nullptr, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxPopCurrent(&second), CUDA_SUCCESS);
+  for (CUcontext asking : {second, other_, CUcontext{}}) {
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    const Given block = AllocateLinear(kPlannedWarm);
+    ASSERT_TRUE(block.served);
+    ASSERT_EQ(DeviceBytes() - before, kPlannedWarm);
+    ASSERT_EQ(Free(block.ptr), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSetCurrent(asking), CUDA_SUCCESS);
+    replayer_->PoolTrim();
+    EXPECT_EQ(DeviceBytes(), before);
+    CUcontext current = context_;
+    ASSERT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, asking);
+  }
+  ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxDestroy(second), CUDA_SUCCESS);
+}
+
 TEST_F(ReplayerDevicesTest, APeersContextReachesWhatIsMappedBeforeAndAfter) {
   ReplayLarge({Warm(4096, 0), Warm(4096, 32 * kMiB)});
   const Given before = AllocateAsync(4096, nullptr);
@@ -240,88 +158,6 @@ TEST_F(ReplayerDevicesTest, NobodyReachesPlannedMemoryUnasked) {
   ASSERT_EQ(cuMemGetAccess(&flags, &peer, block.ptr), CUDA_SUCCESS);
   EXPECT_EQ(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
 }
-
-TEST_F(ReplayerDevicesTest, ABlockOfAnotherDevicesPoolLiesOnThatDevice) {
-  ReplayLarge({Warm(4096, 0)});
-  for (CUmemoryPool pool : {DefaultPool(1), NewPool(1, CU_MEM_HANDLE_TYPE_NONE, true)}) {
-    const Given block = AllocateFrom(pool, 4096, nullptr);
-    ASSERT_EQ(block.result, CUDA_SUCCESS);
-    EXPECT_FALSE(block.served);
-    EXPECT_EQ(DeviceOf(block.ptr), 1);
-    EXPECT_EQ(FreeAsync(block.ptr, nullptr), CUDA_SUCCESS);
-  }
-  EXPECT_TRUE(AllocateAsync(4096, nullptr).served);  // the plan's block was not used up
-  EXPECT_EQ(replayer_->Statistics().allocations_planned, 1u);
-}
-
-TEST_F(ReplayerDevicesTest, PoolsThatWereNotAnnouncedOrCanBeExportedAreTheDrivers) {
-  ReplayLarge({Warm(4096, 0)});
-  for (CUmemoryPool pool : {NewPool(0, CU_MEM_HANDLE_TYPE_NONE, false),
-                            NewPool(0, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, true)}) {
-    const Given named = AllocateFrom(pool, 4096, nullptr);
-    ASSERT_EQ(cuDeviceSetMemPool(0, pool), CUDA_SUCCESS);
-    const Given current = AllocateAsync(4096, nullptr);
-    for (const Given& block : {named, current}) {
-      ASSERT_EQ(block.result, CUDA_SUCCESS);
-      EXPECT_FALSE(block.served);
-      EXPECT_EQ(Attribute<CUmemoryPool>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, block.ptr), pool);
-      EXPECT_EQ(FreeAsync(block.ptr, nullptr), CUDA_SUCCESS);
-    }
-  }
-  ASSERT_EQ(cuDeviceSetMemPool(0, DefaultPool(0)), CUDA_SUCCESS);
-  EXPECT_TRUE(AllocateAsync(4096, nullptr).served);
-}
-
-TEST_F(ReplayerDevicesTest, FreeAndUsedMakeTheTotalWithColdAndNativeBlocks) {
-  ReplayLarge({Cold(kPlannedCold, kPlannedWarm), Native(20 * kMiB)});
-  const Info before = MemInfo();
-  const Given cold = AllocateAsync(kPlannedCold, nullptr);
-  ASSERT_TRUE(cold.served);
-  EXPECT_EQ(MemInfo().free, before.free - 32 * kMiB);
-  // The driver's pool grows by 32 MiB for it.
-  const Given native = AllocateAsync(20 * kMiB, nullptr);
-  ASSERT_FALSE(native.served);
-  const Given linear = AllocateLinear(8 * kMiB);
-  ASSERT_FALSE(linear.served);
-  const Info now = MemInfo();
-  EXPECT_EQ(now.total, 100 * kMiB);
-  EXPECT_EQ(now.free, before.free - (32 + 32 + 8) * kMiB);
-  const uint64_t used = PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-  EXPECT_EQ(used, 52 * kMiB);
-  EXPECT_LE(now.free + used, now.total);
-  EXPECT_EQ(FreeAsync(cold.ptr, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(MemInfo().free, before.free - (32 + 8) * kMiB);
-}
-
-// Where the cold part is: on the host, on the device as the user wishes, on the device because
-// the host has too little.
-struct ColdHome {
-  const char* name;
-  bool managed;
-  uint64_t host_budget;
-  friend void PrintTo(const ColdHome& home, std::ostream* stream) { *stream << home.name; }
-};
-class ReplayerColdHomeTest : public ReplayerDevicesTest,
-                             public ::testing::WithParamInterface<ColdHome> {};
-
-TEST_P(ReplayerColdHomeTest, EveryReservedByteIsCountedOnce) {
-  ReplayLarge({Cold(kPlannedCold, kPlannedWarm)}, GetParam().managed, GetParam().host_budget);
-  ResetPeak(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);  // the driver's own, of tests before
-  ::testing::internal::CaptureStderr();
-  const Info before = MemInfo();
-  ASSERT_TRUE(AllocateAsync(kPlannedCold, nullptr).served);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr().empty(), GetParam().host_budget == kGiB);
-  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 32 * kMiB);
-  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT), 32 * kMiB);
-  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 32 * kMiB);
-  EXPECT_EQ(MemInfo().free, before.free - 32 * kMiB);
-}
-
-INSTANTIATE_TEST_SUITE_P(EveryHome, ReplayerColdHomeTest,
-                         ::testing::Values(ColdHome{"Host", true, kGiB},
-                                           ColdHome{"ColdOff", false, kGiB},
-                                           ColdHome{"LittleHostMemory", true, kMiB}),
-                         [](const auto& info) { return info.param.name; });
 
 TEST_F(ReplayerDevicesTest, PointerAttributesAndAddressRangeTellOfTheBlock) {
   ReplayLarge({Cold(1000, kPlannedWarm), Cold(1000, kPlannedWarm + 1024), Warm(1000, 1024)});
