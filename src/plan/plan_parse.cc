@@ -254,8 +254,25 @@ absl::Status NotJson(const std::string& name, const std::string& where, const js
   return absl::InvalidArgumentError(fmt::format("{}: {}not JSON: {}", name, where, Complaint(e)));
 }
 
-// Thrown out of the parser, caught in PlanFromJson.
-struct TooDeep {};
+// How deep arrays and objects nest at most, before anything is built of them.
+int Depth(std::string_view text) {
+  int depth = 0, most = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      most = std::max(most, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -264,19 +281,17 @@ absl::StatusOr<Plan> PlanFromJson(std::string_view text, const std::string& name
     return absl::InvalidArgumentError(
         fmt::format("{}: more than {} bytes: this is no plan", name, kMaxPlanFileBytes));
   }
+  if (Depth(text) > kMaxDepth) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: nested more than {} deep: this is no plan", name, kMaxDepth));
+  }
   json root;
   try {
-    root = json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > kMaxDepth) throw TooDeep{};
-      return true;
-    });
+    root = json::parse(text);
   } catch (const json::parse_error& e) {
     return NotJson(name, fmt::format("line {}, byte {}: ", LineAt(text, e.byte - 1), e.byte), e);
   } catch (const json::exception& e) {
     return NotJson(name, "", e);
-  } catch (const TooDeep&) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: nested more than {} deep: this is no plan", name, kMaxDepth));
   }
   std::string error;
   Plan plan = ReadFields(root, error);

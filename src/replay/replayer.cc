@@ -180,14 +180,6 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
 }
 
-uint64_t Replayer::OnHost(const Space& space) const {
-  return space.cold_on_device() ? 0 : cold_live_bytes_;
-}
-
-uint64_t Replayer::Reserved(const Space& space) const {
-  return space.device_bytes() + OnHost(space);
-}
-
 bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
   {
     MutexLock lock(&mutex_);
@@ -251,80 +243,6 @@ void Replayer::Launch(CUstream stream) {
   }
 }
 
-bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result) {
-  const std::shared_ptr<Space> space = CurrentSpace();
-  if (!space) return false;
-  size_t free = 0, total = 0;
-  *result = driver_.fn_cuMemGetInfo_v2(&free, &total);
-  if (*result != CUDA_SUCCESS) return true;
-  uint64_t on_host = 0;
-  {
-    MutexLock lock(&mutex_);
-    on_host = OnHost(*space);
-  }
-  // What we hold and nobody uses can be had. What the program holds cannot be free as well,
-  // wherever it lies: programs check that free and used do not exceed the total.
-  const uint64_t idle = space->idle_device_bytes();
-  uint64_t usable = free + idle;
-  usable -= std::min(usable, on_host);
-  if (options_.budget > 0) {
-    const uint64_t held = space->device_bytes();
-    const uint64_t used = held - std::min(held, idle);
-    usable = std::min(usable, options_.budget - std::min(options_.budget, used));
-  }
-  if (free_bytes) *free_bytes = usable;
-  if (total_bytes) *total_bytes = total;
-  return true;
-}
-
-Replayer::Blocks::const_iterator Replayer::Holding(CUdeviceptr ptr) const {
-  const auto exact = blocks_.find(ptr);
-  if (exact != blocks_.end()) return exact;
-  // Asked rarely and of thousands at most; the map is for what is asked all the time.
-  return std::find_if(blocks_.begin(), blocks_.end(), [ptr](const auto& block) {
-    return ptr >= block.first && ptr < block.first + block.second.bytes;
-  });
-}
-
-bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
-  MutexLock lock(&mutex_);
-  const auto block = Holding(ptr);
-  if (block == blocks_.end()) return false;
-  if (base) *base = block->first;
-  if (bytes) *bytes = block->second.bytes;
-  *result = CUDA_SUCCESS;
-  return true;
-}
-
-uint64_t Replayer::ReservedFor(CUmemoryPool pool) {
-  const std::shared_ptr<Space> space = AnySpace();
-  CUmemoryPool standard = nullptr;
-  // What the arenas hold is nobody's in particular: it is counted once, with the default pool.
-  if (!space || driver_.fn_cuDeviceGetDefaultMemPool(&standard, space->device()) != CUDA_SUCCESS ||
-      pool != standard)
-    return 0;
-  MutexLock lock(&mutex_);
-  return Reserved(*space);
-}
-
-bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value,
-                       CUresult* result) {
-  uint64_t extra = 0;
-  if (!value || !pools_.Extra(pool, attribute, ReservedFor(pool), &extra)) return false;
-  *result = driver_.fn_cuMemPoolGetAttribute(pool, attribute, value);
-  if (*result != CUDA_SUCCESS) return true;
-  cuuint64_t total = 0;
-  std::memcpy(&total, value, sizeof(total));
-  total += extra;
-  std::memcpy(value, &total, sizeof(total));
-  return true;
-}
-
-bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, CUresult*) {
-  pools_.ResetHigh(pool, attribute, ReservedFor(pool));
-  return false;  // the driver's own mark is reset too
-}
-
 void Replayer::PoolTrim() {
   if (captures_.load(std::memory_order_relaxed) != 0) return;
   // Whoever asks, and from whichever context: what we hold is missing on the whole device.
@@ -376,30 +294,6 @@ void Replayer::Exported(CUdeviceptr ptr, CUresult result) {
   Log(LogLevel::kWarning,
       "planned memory cannot be shared with another process: record the job again, sharing "
       "included, and plan that (its shared memory then stays with the driver)");
-}
-
-void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr) {
-  MutexLock lock(&mutex_);
-  const auto block = Holding(ptr);
-  if (block == blocks_.end() || !value) return;
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      std::memcpy(value, &block->first, sizeof(block->first));
-      return;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      std::memcpy(value, &block->second.bytes, sizeof(size_t));
-      return;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      std::memcpy(value, &block->second.pool, sizeof(CUmemoryPool));
-      return;
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: {
-      const unsigned no = 0;
-      std::memcpy(value, &no, sizeof(no));
-      return;
-    }
-    default:
-      return;
-  }
 }
 
 void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
@@ -455,27 +349,6 @@ void Replayer::DeviceReset(CUdevice device) {
     if (!space_ || space_->device() != device) return;
   }
   Forget();
-}
-
-ebbtide_statistics Replayer::Statistics() {
-  ebbtide_statistics out{};
-  out.allocations_planned = planned_;
-  out.allocations_dynamic = dynamic_;
-  out.allocations_native = native_;
-  out.allocations_seen = planned_ + dynamic_ + native_;
-  out.launches_seen = launches_;
-  MutexLock lock(&mutex_);
-  out.steps = matcher_.steps();
-  out.cold_bytes = cold_live_bytes_;
-  out.cold_bytes_peak = cold_peak_bytes_;
-  if (!space_) return out;
-  out.device_bytes = space_->device_bytes();
-  out.device_bytes_peak = space_->peak_device_bytes();
-  if (space_->prefetcher()) {
-    out.prefetched_bytes = space_->prefetcher()->fetched_bytes();
-    out.evicted_bytes = space_->prefetcher()->evicted_bytes();
-  }
-  return out;
 }
 
 }  // namespace ebt::replay
