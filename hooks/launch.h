@@ -6,21 +6,22 @@
 
 namespace ebt::front {
 
+inline void Launched(const Entry& entry, const ebt_launch& launch) {
+  if (entry.core) entry.core->launch(&launch);
+}
+
 template <Slot slot, Mode mode>
 CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       CUstream stream, void** params, void** extra) {
   EBT_ENTER(LaunchKernel);
-  if (entry.core) {
-    const ebt_launch launch = {function,
-                               Normalized<mode>(stream),
-                               {grid_x, grid_y, grid_z},
-                               {block_x, block_y, block_z},
-                               shared_bytes,
-                               params,
-                               extra};
-    entry.core->launch(&launch);
-  }
+  Launched(entry, {function,
+                   Normalized<mode>(stream),
+                   {grid_x, grid_y, grid_z},
+                   {block_x, block_y, block_z},
+                   shared_bytes,
+                   params,
+                   extra});
   return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
               params, extra);
 }
@@ -29,16 +30,14 @@ template <Slot slot, Mode mode>
 CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                         void** extra) {
   EBT_ENTER(LaunchKernelEx);
-  if (entry.core && config) {
-    const ebt_launch launch = {function,
-                               Normalized<mode>(config->hStream),
-                               {config->gridDimX, config->gridDimY, config->gridDimZ},
-                               {config->blockDimX, config->blockDimY, config->blockDimZ},
-                               config->sharedMemBytes,
-                               params,
-                               extra};
-    entry.core->launch(&launch);
-  }
+  if (config)
+    Launched(entry, {function,
+                     Normalized<mode>(config->hStream),
+                     {config->gridDimX, config->gridDimY, config->gridDimZ},
+                     {config->blockDimX, config->blockDimY, config->blockDimZ},
+                     config->sharedMemBytes,
+                     params,
+                     extra});
   return real(config, function, params, extra);
 }
 
@@ -48,16 +47,13 @@ CUresult LaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned 
                                  unsigned block_z, unsigned shared_bytes, CUstream stream,
                                  void** params) {
   EBT_ENTER(LaunchCooperativeKernel);
-  if (entry.core) {
-    const ebt_launch launch = {function,
-                               Normalized<mode>(stream),
-                               {grid_x, grid_y, grid_z},
-                               {block_x, block_y, block_z},
-                               shared_bytes,
-                               params,
-                               nullptr};
-    entry.core->launch(&launch);
-  }
+  Launched(entry, {function,
+                   Normalized<mode>(stream),
+                   {grid_x, grid_y, grid_z},
+                   {block_x, block_y, block_z},
+                   shared_bytes,
+                   params,
+                   nullptr});
   return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
               params);
 }
