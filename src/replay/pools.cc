@@ -27,7 +27,7 @@ void PoolCounters::Allocated(CUmemoryPool pool, uint64_t bytes, uint64_t reserve
   Counters& counters = at->second;
   counters.used += bytes;
   counters.used_high = std::max(counters.used_high, counters.used);
-  counters.reserved_high = std::max(counters.reserved_high, reserved);
+  counters.reserved_high = std::max({counters.reserved_high, reserved, counters.used});
 }
 
 void PoolCounters::Freed(CUmemoryPool pool, uint64_t bytes) {

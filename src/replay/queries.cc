@@ -53,11 +53,8 @@ bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, C
 
 uint64_t Replayer::ReservedFor(CUmemoryPool pool) {
   const std::shared_ptr<Space> space = AnySpace();
-  CUmemoryPool standard = nullptr;
   // What the arenas hold is nobody's in particular: it is counted once, with the default pool.
-  if (!space || driver_.fn_cuDeviceGetDefaultMemPool(&standard, space->device()) != CUDA_SUCCESS ||
-      pool != standard)
-    return 0;
+  if (!space || !pool || pool != space->default_pool()) return 0;
   MutexLock lock(&mutex_);
   return Reserved(*space);
 }

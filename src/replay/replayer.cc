@@ -92,10 +92,8 @@ bool Replayer::PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool
       driver_.fn_cuDeviceGetMemPool(pool, space.device()) != CUDA_SUCCESS)
     return false;
   if (pools_.Servable(*pool, space.device())) return true;
-  CUmemoryPool standard = nullptr;  // the default pool was there before anybody could tell us
-  if (driver_.fn_cuDeviceGetDefaultMemPool(&standard, space.device()) != CUDA_SUCCESS ||
-      *pool != standard)
-    return false;
+  // The default pool was there before anybody could tell us.
+  if (!*pool || *pool != space.default_pool()) return false;
   pools_.Announce(*pool, space.device());
   return true;
 }
@@ -175,7 +173,8 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
     live_bytes_ += rounded;
     if (block.cold) cold_live_bytes_ += rounded;
     cold_peak_bytes_ = std::max(cold_peak_bytes_, cold_live_bytes_);
-    reserved = Reserved(space);
+    // What the arenas hold is counted once, with the default pool.
+    if (block.pool == space.default_pool()) reserved = Reserved(space);
   }
   if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
 }

@@ -24,6 +24,8 @@ absl::StatusOr<std::unique_ptr<Space>> Space::Create(const DriverApi& driver,
 absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   pool_ = std::make_unique<memory::PagePool>(driver_, device, /*limit=*/0);
   ledger_ = std::make_unique<memory::StreamLedger>(driver_);
+  if (driver_.fn_cuDeviceGetDefaultMemPool(&default_pool_, device) != CUDA_SUCCESS)
+    default_pool_ = nullptr;
   if (options.warm_bytes > 0) {
     auto warm = OnDevice(options.warm_bytes);
     if (!warm.ok()) return warm.status();

@@ -47,6 +47,8 @@ class Space {
   // Device bytes held that no block lives in.
   uint64_t idle_device_bytes() const;
 
+  // The device's default stream-ordered pool, NULL where it has none.
+  CUmemoryPool default_pool() const { return default_pool_; }
   bool cold_on_device() const { return cold_on_device_; }
 
   // Gives back the device memory that nobody uses; it comes again when it is needed. The device
@@ -76,6 +78,7 @@ class Space {
   std::unique_ptr<memory::StreamLedger> ledger_;
   std::unique_ptr<memory::Arena> warm_, cold_, dynamic_;
   std::vector<Part> on_device_;  // the arenas that device memory stands behind
+  CUmemoryPool default_pool_ = nullptr;
   bool cold_on_device_ = true;
   std::unique_ptr<tier::Prefetcher> prefetcher_;
 };

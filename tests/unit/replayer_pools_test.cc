@@ -144,6 +144,8 @@ TEST_F(ReplayerPoolsTest, EveryPoolUsesItsOwnBlocks) {
   EXPECT_EQ(PoolValue(standard, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 4096u);
   EXPECT_EQ(PoolValue(own, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0u);
   EXPECT_EQ(PoolValue(own, CU_MEMPOOL_ATTR_USED_MEM_HIGH), 8192u);
+  // What the arenas held is the default pool's in the marks too.
+  EXPECT_EQ(PoolValue(own, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH), 8192u);
 }
 
 }  // namespace
