@@ -30,10 +30,10 @@ struct Tiering {
   std::string infeasible_reason;
 };
 
-// Without a budget the optimizer state goes cold, in place, and nothing else. With one everything stays
-// until the budget is exceeded; then blocks go cold, those first which are not missed: untouched
-// ones and optimizer state, other persistent blocks, last what lives for at least a quarter of
-// a step; within each the best idle bytes per millisecond of cost.
+// Without a budget the optimizer state goes cold, in place, and nothing else. With one everything
+// stays until the budget is exceeded; then blocks go cold, those first which are not missed:
+// untouched ones and optimizer state, other persistent blocks, last what lives for at least a
+// quarter of a step; within each the best idle bytes per millisecond of cost.
 Tiering ChooseTiers(const profile::Profile& profile, const Timeline& timeline,
                     const Behaviour& behaviour, const StepClock& clock,
                     const TieringOptions& options);
