@@ -24,7 +24,6 @@ enum Progress : int { kUntouched, kUnderWay, kDone };
 int g_progress = kUntouched;
 __thread bool t_under_way __attribute__((tls_model("initial-exec")));
 void* g_driver;
-const ebt_core* g_loaded_core;  // kept through a fork, unlike g_core
 
 void* RealFunction(const char* symbol) { return LibcDlsym()(g_driver, symbol); }
 int* Guard() { return &t_guard; }
@@ -61,7 +60,6 @@ void LoadCore() {
         "Ebbtide",
         path);
   if (!core || !core->active) return;
-  g_loaded_core = core;
   __atomic_store_n(&g_core, core, __ATOMIC_RELEASE);
 }
 

@@ -4,7 +4,6 @@
 #define EBBTIDE_SRC_MEMORY_FREE_MAP_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"

@@ -170,7 +170,6 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   {
     MutexLock lock(&mutex_);
     blocks_[address] = block;
-    live_bytes_ += rounded;
     if (block.cold) cold_live_bytes_ += rounded;
     cold_peak_bytes_ = std::max(cold_peak_bytes_, cold_live_bytes_);
     // What the arenas hold is counted once, with the default pool.
@@ -180,17 +179,17 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
 }
 
 bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
+  uint64_t rounded = 0;
   {
     MutexLock lock(&mutex_);
     const auto at = blocks_.find(ptr);
     if (at == blocks_.end()) return false;
     *block = at->second;
     blocks_.erase(at);
-    const uint64_t rounded = AlignUp(block->bytes, kBlockAlignment);
-    live_bytes_ -= rounded;
+    rounded = AlignUp(block->bytes, kBlockAlignment);
     if (block->cold) cold_live_bytes_ -= rounded;
   }
-  if (block->pool) pools_.Freed(block->pool, AlignUp(block->bytes, kBlockAlignment));
+  if (block->pool) pools_.Freed(block->pool, rounded);
   return true;
 }
 
@@ -320,7 +319,7 @@ void Replayer::Forget() {
     MutexLock lock(&mutex_);
     if (!space_) return;
     blocks_.clear();
-    live_bytes_ = cold_live_bytes_ = 0;
+    cold_live_bytes_ = 0;
     space = std::move(space_);
   }
   // What is queued may still use the memory; it ends with the context, and we before it. The

@@ -121,7 +121,6 @@ class Replayer {
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
-  uint64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;       // served, all tiers
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
   uint64_t cold_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   PoolCounters pools_;
