@@ -1,6 +1,6 @@
-// What the swap engine takes for granted, shown on a real device: one handle under two addresses,
-// host pages used in place under a device address, remapping beside running kernels, and whether
-// counters may be awaited before they are written.
+// What an engine that swaps would take for granted, shown on a real device: one handle under two
+// addresses, host pages used in place under a device address, remapping beside running kernels, and
+// whether counters may be awaited before they are written.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "src/base/config.h"
 #include "src/base/units.h"
 #include "tests/gpu/gpu_device.h"
 
@@ -39,7 +40,6 @@ class GpuOverlay : public GpuTest {
     Find("cuMemcpyAsync", &copy_);
     Find("cuMemcpyHtoDAsync_v2", &copy_in_);
     Find("cuStreamWaitValue64_v2", &wait_value_);
-    Find("cuStreamWriteValue64_v2", &write_value_);
     Find("cuMemHostGetDevicePointer_v2", &device_pointer_);
     Find("cuPointerGetAttribute", &attribute_);
     ASSERT_EQ(
@@ -51,7 +51,7 @@ class GpuOverlay : public GpuTest {
     for (CUdeviceptr address : mapped_) gpu_.driver.fn_cuMemUnmap(address, kSlab);
     for (CUdeviceptr address : reserved_) gpu_.driver.fn_cuMemAddressFree(address, kSlab);
     for (auto handle : handles_) gpu_.driver.fn_cuMemRelease(handle);
-    for (CUdeviceptr block : blocks_) gpu_.driver.fn_cuMemFree_v2(block);
+    if (busy_) gpu_.driver.fn_cuMemFree_v2(busy_);
     GpuTest::TearDown();
   }
 
@@ -126,14 +126,11 @@ class GpuOverlay : public GpuTest {
     EXPECT_EQ(gpu_.fn_cuMemcpyDtoH_v2(words.data(), at, kSlab), CUDA_SUCCESS);
     return words.size() - static_cast<uint64_t>(std::count(words.begin(), words.end(), value));
   }
-  // Work on `stream` for some milliseconds; what it leaves behind is told by Wrong of busy_.
+  // Work on `stream` for some milliseconds; every word of busy_ is kBusyLaunches after it.
   void Busy(CUstream stream) {
-    if (blocks_.empty()) {
-      blocks_.resize(1);
-      ASSERT_EQ(gpu_.driver.fn_cuMemAlloc_v2(&blocks_[0], kBusyBytes), CUDA_SUCCESS);
-    }
+    ASSERT_EQ(gpu_.driver.fn_cuMemAlloc_v2(&busy_, kBusyBytes), CUDA_SUCCESS);
     for (int i = 1; i <= kBusyLaunches; ++i)
-      ASSERT_EQ(gpu_.fn_cuMemsetD32Async(blocks_[0], i, kBusyBytes / 4, stream), CUDA_SUCCESS);
+      ASSERT_EQ(gpu_.fn_cuMemsetD32Async(busy_, i, kBusyBytes / 4, stream), CUDA_SUCCESS);
   }
 
   int numa_ = 0;
@@ -141,11 +138,11 @@ class GpuOverlay : public GpuTest {
   CUresult (*copy_)(CUdeviceptr, CUdeviceptr, size_t, CUstream) = nullptr;
   CUresult (*copy_in_)(CUdeviceptr, const void*, size_t, CUstream) = nullptr;
   CUresult (*wait_value_)(CUstream, CUdeviceptr, cuuint64_t, unsigned) = nullptr;
-  CUresult (*write_value_)(CUstream, CUdeviceptr, cuuint64_t, unsigned) = nullptr;
   CUresult (*device_pointer_)(CUdeviceptr*, void*, unsigned) = nullptr;
   CUresult (*attribute_)(void*, CUpointer_attribute, CUdeviceptr) = nullptr;
   std::vector<CUmemGenericAllocationHandle> handles_;
-  std::vector<CUdeviceptr> mapped_, reserved_, blocks_;
+  std::vector<CUdeviceptr> mapped_, reserved_;
+  CUdeviceptr busy_ = 0;
 };
 
 TEST_F(GpuOverlay, TwoMappingsOfOneHandleAreCoherentBetweenOrderedWork) {
@@ -221,15 +218,14 @@ TEST_F(GpuOverlay, RemappingBesideRunningKernelsNeitherWaitsNorDisturbs) {
   Map(slab, device);
   EXPECT_EQ(Wrong(slab, 1), 0u);
   std::vector<uint32_t> words(kBusyBytes / 4);
-  ASSERT_EQ(gpu_.fn_cuMemcpyDtoH_v2(words.data(), blocks_[0], kBusyBytes), CUDA_SUCCESS);
+  ASSERT_EQ(gpu_.fn_cuMemcpyDtoH_v2(words.data(), busy_, kBusyBytes), CUDA_SUCCESS);
   EXPECT_EQ(std::count(words.begin(), words.end(), kBusyLaunches),
             static_cast<int64_t>(words.size()));
 }
 
-// Why the engine waits for events behind queued work and for nothing else: with many streams
-// waiting for a counter that is still to be written, whatever is queued next can be held up by
-// them, the call that queues it included. A thread writes the counter after a while, so that this
-// ends whatever the driver does.
+// Whether work may wait for a counter that is still to be written: on an H200 an early form of this
+// test did not get past 32 streams that did. A thread writes the counter after a while, so that
+// this ends whatever the driver does.
 TEST_F(GpuOverlay, WhetherWaitsOnCountersHoldUpOtherStreamsIsSaid) {
   void* host = nullptr;
   ASSERT_EQ(gpu_.fn_cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP), CUDA_SUCCESS);
@@ -273,7 +269,9 @@ TEST_F(GpuOverlay, HostMemoryByTheGibibyteIsThere) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {std::max(numa_, 0)}};
-  const uint64_t wanted = gpu_.simulated ? 256 * kMiB : 12 * kGiB;
+  // Half of what is there: the machine must live through the question.
+  const uint64_t most = gpu_.simulated ? 256 * kMiB : 12 * kGiB;
+  const uint64_t wanted = std::min(most, AvailableHostMemory() / 2) / kSlab * kSlab;
   for (; had < wanted; had += kSlab) {
     CUmemGenericAllocationHandle handle = 0;
     if (gpu_.driver.fn_cuMemCreate(&handle, kSlab, &properties, 0) != CUDA_SUCCESS) break;
@@ -281,7 +279,7 @@ TEST_F(GpuOverlay, HostMemoryByTheGibibyteIsThere) {
   }
   Say(absl::StrCat(FormatSize(had), " of host memory on node ", numa_,
                    " in handles of 32 MiB took ", MsSince(begin), " ms"));
-  EXPECT_GE(had, std::min<uint64_t>(wanted, 2 * kGiB));
+  EXPECT_EQ(had, wanted);
   for (; handles_.size() > before; handles_.pop_back())
     gpu_.driver.fn_cuMemRelease(handles_.back());
 }
