@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "src/base/units.h"
 
 namespace ebt {
@@ -102,6 +103,21 @@ class Values {
     return 0;
   }
 
+  // Hexadecimal numbers between commas.
+  std::vector<uint64_t> Numbers(std::string_view name) {
+    std::vector<uint64_t> numbers;
+    const std::string_view text = Text(name);
+    for (absl::string_view word : absl::StrSplit(ToAbsl(text), ',', absl::SkipEmpty())) {
+      uint64_t number = 0;
+      if (!absl::SimpleHexAtoi(word, &number)) {
+        Complain(name, text, "numbers such as 0x1a2b,0x3c4d");
+        return {};
+      }
+      numbers.push_back(number);
+    }
+    return numbers;
+  }
+
   int Count(std::string_view name) {
     const std::string_view text = Text(name);
     int count = 0;
@@ -150,9 +166,15 @@ Config ParseConfig(const std::vector<std::string_view>& environment) {
   config.plan_path = FillPath(values.Text("EBBTIDE_PLAN"));
   config.budget = values.Size("EBBTIDE_BUDGET");
   config.host_budget = values.Size("EBBTIDE_HOST_BUDGET");
-  config.cold = values.Word<Cold>(
-      "EBBTIDE_COLD", {{"auto", Cold::kAuto}, {"managed", Cold::kManaged}, {"off", Cold::kOff}},
-      "auto, managed, off");
+  config.cold = values.Word<Cold>("EBBTIDE_COLD",
+                                  {{"auto", Cold::kAuto},
+                                   {"swap", Cold::kSwap},
+                                   {"managed", Cold::kManaged},
+                                   {"off", Cold::kOff}},
+                                  "auto, swap, managed, off");
+  config.run_log_path = FillPath(values.Text("EBBTIDE_RUN_LOG"));
+  config.trial_path = std::string(values.Text("EBBTIDE_TRIAL"));
+  config.trial_sites = values.Numbers("EBBTIDE_TRIAL_SITES");
   config.torch_backend = values.Word<TorchBackend>("EBBTIDE_TORCH_BACKEND",
                                                    {{"async", TorchBackend::kAsync},
                                                     {"native", TorchBackend::kNative},

@@ -13,7 +13,7 @@
 namespace ebt {
 
 enum class Mode { kOff, kRecord, kReplay };
-enum class Cold { kAuto, kManaged, kOff };
+enum class Cold { kAuto, kSwap, kManaged, kOff };
 enum class TorchBackend { kAsync, kNative, kKeep };
 
 struct EnvVar {
@@ -32,7 +32,10 @@ struct Config {
   uint64_t host_budget = 0;  // bytes; 0: decide from what the node has
   Cold cold = Cold::kAuto;
   TorchBackend torch_backend = TorchBackend::kAsync;
-  int record_steps = 0;  // 0: to the end
+  std::string run_log_path;           // placeholders filled in; empty: none is written
+  std::string trial_path;             // set by `ebbtide verify`: where the trial's outcome goes
+  std::vector<uint64_t> trial_sites;  // the sites on trial
+  int record_steps = 0;               // 0: to the end
   bool strict = false;
   LogLevel log_level = LogLevel::kWarning;
   // One line a problem (unknown variable with the nearest known name, unreadable value with

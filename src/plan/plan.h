@@ -42,6 +42,30 @@ struct Slot {
   int64_t evict_launch = -1;
 };
 
+// The cold part's unit of moving: slab i is [i * slab_bytes, (i + 1) * slab_bytes) of it. On the
+// device it lies at stay_offset, from before launch `fetch_launch` of a step until the copy out
+// that begins behind launch `evict_launch` is through, which is planned to be so before launch
+// `gone_launch`; the device bytes belong to others from there on until the next `fetch_launch`.
+// Launches are 0-based in the step and go round at its end: a slab that is fetched in backward,
+// used by the optimizer and copied out during the next step's forward has fetch_launch <=
+// evict_launch and gone_launch < fetch_launch.
+struct Slab {
+  uint64_t stay_offset = 0;  // in [0, warm_bytes), a multiple of slab_bytes
+  uint32_t fetch_launch = 0;
+  uint32_t evict_launch = 0;
+  uint32_t gone_launch = 0;
+};
+
+// One run of `ebbtide verify`: what it found, and for what that holds.
+struct Clearance {
+  std::vector<uint64_t> sites;  // touched only through pointers that a launch or a copy names
+  std::string command;          // CMD and its arguments: other inputs are other touches
+  std::string gpu;
+  int driver_version = 0;  // 1000 * major + 10 * minor
+  std::string ebbtide;     // version that looked
+  uint32_t steps = 0;      // steps that were watched
+};
+
 struct Site {
   uint64_t id = 0;
   std::string label;  // innermost telling frame, for people: "torch/optim/adamw.py:128 _init_group"
@@ -61,6 +85,11 @@ struct Plan {
   std::vector<Slot> prologue;
   std::vector<Slot> step;
   std::vector<Site> sites;
+  // What can be swapped: the first slabs.size() * slab_bytes bytes of the cold part, in which
+  // only persistent blocks lie. slab_bytes: a power of two from 2 to 32 MiB; 0: no slabs.
+  uint64_t slab_bytes = 0;
+  std::vector<Slab> slabs;
+  std::vector<Clearance> cleared;
   // Figures of the planner, for people; replay does not read them.
   double native_step_ms = 0, predicted_step_ms = 0;
   uint64_t max_live_bytes = 0;  // most bytes live at once, all tiers, 512-byte rounding included
