@@ -45,6 +45,7 @@ namespace ebt {
   X(cuMemPoolGetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                         \
   X(cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                         \
   X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                           \
+  X(cuMemcpyAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                               \
   X(cuStreamCreateWithPriority, (CUstream*, unsigned, int))                                    \
   X(cuStreamDestroy_v2, (CUstream))                                                            \
   X(cuStreamSynchronize, (CUstream))                                                           \

@@ -7,14 +7,6 @@
 #include "src/base/units.h"
 
 namespace ebt::memory {
-namespace {
-
-// High in the address space, so that two neighbouring 32-bit numbers in a kernel's parameters
-// are unlikely to read as an address of ours.
-constexpr CUdeviceptr kAddressHint = 0x5e5e'0000'0000;
-
-}  // namespace
-
 PagePool::PagePool(const DriverApi& driver, CUdevice device, uint64_t limit)
     : driver_(driver), device_(device), limit_(limit) {
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -65,8 +57,9 @@ void PagePool::Put(uint64_t bytes, CUmemGenericAllocationHandle handle) {
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-absl::StatusOr<std::unique_ptr<MappedRange>> MappedRange::Reserve(PagePool& pool, uint64_t size) {
-  if (pool.granularity() == 0 || kChunkBytes % pool.granularity() != 0)
+absl::StatusOr<std::unique_ptr<MappedRange>> MappedRange::Reserve(PagePool& pool, uint64_t size,
+                                                                  uint64_t chunk_bytes) {
+  if (pool.granularity() == 0 || chunk_bytes % pool.granularity() != 0)
     return absl::UnavailableError("the device has no virtual memory management");
   CUdeviceptr base = 0;
   const CUresult result =
@@ -74,32 +67,32 @@ absl::StatusOr<std::unique_ptr<MappedRange>> MappedRange::Reserve(PagePool& pool
   if (result != CUDA_SUCCESS)
     return absl::UnavailableError(absl::StrCat("no address range of ", FormatSize(size), ": ",
                                                ErrorName(pool.driver(), result)));
-  return std::unique_ptr<MappedRange>(new MappedRange(pool, base, size));
+  return std::unique_ptr<MappedRange>(new MappedRange(pool, base, size, chunk_bytes));
 }
 
-MappedRange::MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size)
-    : pool_(pool), base_(base), size_(size) {
-  const size_t chunks = (size + kChunkBytes - 1) / kChunkBytes;
-  handles_.assign(chunks, 0);
+MappedRange::MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size, uint64_t chunk_bytes)
+    : pool_(pool), base_(base), size_(size), chunk_bytes_(chunk_bytes) {
+  const size_t chunks = (size + chunk_bytes_ - 1) / chunk_bytes_;
+  chunks_.resize(chunks);
   present_ = std::make_unique<std::atomic<bool>[]>(chunks);
 }
 
 MappedRange::~MappedRange() {
   {
     MutexLock lock(&mutex_);
-    for (size_t chunk = 0; chunk < handles_.size(); ++chunk)
+    for (size_t chunk = 0; chunk < chunks_.size(); ++chunk)
       if (present_[chunk]) UnmapChunk(chunk);
   }
   pool_.driver().fn_cuMemAddressFree(base_, size_);
 }
 
 uint64_t MappedRange::ChunkBytes(size_t chunk) const {
-  return std::min(kChunkBytes, size_ - chunk * kChunkBytes);
+  return std::min(chunk_bytes_, size_ - chunk * chunk_bytes_);
 }
 
 CUresult MappedRange::Ensure(uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return CUDA_SUCCESS;
-  const size_t first = offset / kChunkBytes, last = (offset + bytes - 1) / kChunkBytes;
+  const size_t first = offset / chunk_bytes_, last = (offset + bytes - 1) / chunk_bytes_;
   for (size_t chunk = first; chunk <= last; ++chunk) {
     if (present_[chunk].load(std::memory_order_acquire)) continue;
     MutexLock lock(&mutex_);
@@ -113,7 +106,7 @@ CUresult MappedRange::Ensure(uint64_t offset, uint64_t bytes) {
 CUresult MappedRange::MapChunk(size_t chunk) {
   const DriverApi& driver = pool_.driver();
   const uint64_t bytes = ChunkBytes(chunk);
-  const CUdeviceptr address = base_ + chunk * kChunkBytes;
+  const CUdeviceptr address = base_ + chunk * chunk_bytes_;
   // Somebody's capture in global mode must not mind our calls.
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
@@ -130,19 +123,24 @@ CUresult MappedRange::MapChunk(size_t chunk) {
   }
   driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
   if (result != CUDA_SUCCESS) return result;
-  handles_[chunk] = handle;
+  chunks_[chunk] = {handle, ++generation_};
   mapped_.fetch_add(bytes, std::memory_order_relaxed);
   present_[chunk].store(true, std::memory_order_release);
   return CUDA_SUCCESS;
 }
 
+MappedRange::Chunk MappedRange::HandleAt(uint64_t chunk_offset) {
+  MutexLock lock(&mutex_);
+  return chunks_[chunk_offset / chunk_bytes_];
+}
+
 CUresult MappedRange::RenewAccess() {
   const std::vector<CUmemAccessDesc> access = pool_.Access();
   MutexLock lock(&mutex_);
-  for (size_t chunk = 0; chunk < handles_.size(); ++chunk) {
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
     if (!present_[chunk].load(std::memory_order_relaxed)) continue;
     const CUresult result = pool_.driver().fn_cuMemSetAccess(
-        base_ + chunk * kChunkBytes, ChunkBytes(chunk), access.data(), access.size());
+        base_ + chunk * chunk_bytes_, ChunkBytes(chunk), access.data(), access.size());
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;
@@ -151,25 +149,25 @@ CUresult MappedRange::RenewAccess() {
 void MappedRange::UnmapChunk(size_t chunk) {
   const uint64_t bytes = ChunkBytes(chunk);
   present_[chunk].store(false, std::memory_order_relaxed);
-  pool_.driver().fn_cuMemUnmap(base_ + chunk * kChunkBytes, bytes);
-  pool_.Put(bytes, handles_[chunk]);
-  handles_[chunk] = 0;
+  pool_.driver().fn_cuMemUnmap(base_ + chunk * chunk_bytes_, bytes);
+  pool_.Put(bytes, chunks_[chunk].handle);
+  chunks_[chunk] = {};
   mapped_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
 std::vector<uint64_t> MappedRange::MappedChunks() const {
   std::vector<uint64_t> offsets;
-  const size_t chunks = (size_ + kChunkBytes - 1) / kChunkBytes;
+  const size_t chunks = (size_ + chunk_bytes_ - 1) / chunk_bytes_;
   for (size_t chunk = 0; chunk < chunks; ++chunk)
-    if (present_[chunk].load(std::memory_order_relaxed)) offsets.push_back(chunk * kChunkBytes);
+    if (present_[chunk].load(std::memory_order_relaxed)) offsets.push_back(chunk * chunk_bytes_);
   return offsets;
 }
 
 uint64_t MappedRange::ReleaseChunks(const std::function<bool(uint64_t, uint64_t)>& is_free) {
   MutexLock lock(&mutex_);
   uint64_t released = 0;
-  for (size_t chunk = 0; chunk < handles_.size(); ++chunk) {
-    if (!present_[chunk] || !is_free(chunk * kChunkBytes, ChunkBytes(chunk))) continue;
+  for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    if (!present_[chunk] || !is_free(chunk * chunk_bytes_, ChunkBytes(chunk))) continue;
     released += ChunkBytes(chunk);
     UnmapChunk(chunk);
   }

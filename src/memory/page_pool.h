@@ -16,6 +16,10 @@
 
 namespace ebt::memory {
 
+// Where address ranges are asked for: high in the address space, so that two neighbouring 32-bit
+// numbers in a kernel's parameters are unlikely to read as an address of ours.
+inline constexpr CUdeviceptr kAddressHint = 0x5e5e'0000'0000;
+
 // The handles of one device, with what they add up to. Thread-safe.
 class PagePool {
  public:
@@ -47,15 +51,16 @@ class PagePool {
   std::vector<CUdevice> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
-// An address range that handles of a pool are mapped into, `kChunkBytes` at a time.
+// An address range that handles of a pool are mapped into, a chunk at a time.
 class MappedRange : public Backing {
  public:
   // 32 MiB: a VMM call costs tens of microseconds whatever its size, and a chunk that is half
   // used wastes the rest.
   static constexpr uint64_t kChunkBytes = 32ull << 20;
 
-  // size: a multiple of the pool's granularity. The pool must outlive the range.
-  static absl::StatusOr<std::unique_ptr<MappedRange>> Reserve(PagePool& pool, uint64_t size);
+  // size, chunk_bytes: multiples of the pool's granularity. The pool must outlive the range.
+  static absl::StatusOr<std::unique_ptr<MappedRange>> Reserve(PagePool& pool, uint64_t size,
+                                                              uint64_t chunk_bytes = kChunkBytes);
   // Unmaps and releases everything. Nothing on the device may use the range any more.
   ~MappedRange() override;
 
@@ -69,7 +74,20 @@ class MappedRange : public Backing {
 
   // The chunks with memory behind them, by offset; bytes of the chunk at an offset.
   std::vector<uint64_t> MappedChunks() const;
-  uint64_t ChunkBytesAt(uint64_t offset) const { return ChunkBytes(offset / kChunkBytes); }
+  uint64_t ChunkBytesAt(uint64_t offset) const { return ChunkBytes(offset / chunk_bytes_); }
+  // Every chunk but the last has this many.
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  PagePool& pool() const { return pool_; }
+
+  // What lies behind the chunk at an offset now, for a second mapping of it. The generation is
+  // another one for every handle that was ever there; 0: nothing is there. The handle is good
+  // for as long as the chunk is not released.
+  struct Chunk {
+    CUmemGenericAllocationHandle handle = 0;
+    uint64_t generation = 0;
+  };
+  Chunk HandleAt(uint64_t chunk_offset) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Gives back every chunk that `is_free(offset, bytes)` says nobody uses. Nothing on the
   // device may use those any more, and nobody may begin to until this returns. Returns the
   // bytes given back.
@@ -77,7 +95,7 @@ class MappedRange : public Backing {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size);
+  MappedRange(PagePool& pool, CUdeviceptr base, uint64_t size, uint64_t chunk_bytes);
 
   uint64_t ChunkBytes(size_t chunk) const;
   CUresult MapChunk(size_t chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,10 +104,12 @@ class MappedRange : public Backing {
   PagePool& pool_;
   const CUdeviceptr base_;
   const uint64_t size_;
+  const uint64_t chunk_bytes_;
   std::atomic<uint64_t> mapped_{0};
   // Held around the driver's calls: two threads must not map one chunk, and growth is rare.
   Mutex mutex_;
-  std::vector<CUmemGenericAllocationHandle> handles_ ABSL_GUARDED_BY(mutex_);  // 0: none
+  std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mutex_);
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<std::atomic<bool>[]> present_;  // [chunk]: read without the lock
 };
 

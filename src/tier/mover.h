@@ -1,0 +1,119 @@
+// Bulk copies between the host and the device, issued by a thread of their own in pieces, so
+// that a copy of the application's never finds more than a few of them ahead of it on a copy
+// engine, which serves in order.
+#ifndef EBBTIDE_SRC_TIER_MOVER_H_
+#define EBBTIDE_SRC_TIER_MOVER_H_
+
+#include <cuda.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "src/base/mutex.h"
+#include "src/driver/driver_api.h"
+
+namespace ebt::tier {
+
+// Thread-safe. Copies of one direction are issued in the order in which they were queued, on one
+// stream; the directions are independent.
+class Mover {
+ public:
+  enum class Direction { kIn, kOut };
+
+  struct Copy {
+    CUdeviceptr dst = 0, src = 0;
+    uint64_t bytes = 0;
+    CUevent gate = nullptr;  // recorded already; the copy waits for it on the device
+    CUevent done = nullptr;  // recorded behind the copy
+    // Called on the mover's thread once all of the copy is on its stream and `done` recorded, or
+    // with the driver's first refusal: then a part of the bytes may be on its way, `done` says
+    // nothing, and the rest is not tried. It must not wait for anything.
+    std::function<void(CUresult)> issued;
+  };
+
+  // The context is current. guard: the thread's re-entrancy guard, which the mover's thread
+  // keeps set.
+  static absl::StatusOr<std::unique_ptr<Mover>> Create(const DriverApi& driver, int* (*guard)());
+  // Drops what has not been issued and waits for what has.
+  ~Mover();
+  Mover(const Mover&) = delete;
+  Mover& operator=(const Mover&) = delete;
+
+  // Returns at once with the copy's ticket: 1, 2, … in each direction.
+  uint64_t Queue(Direction direction, Copy copy);
+  // Whether the copy of a ticket, and so all before it, has been issued (or refused).
+  bool Issued(Direction direction, uint64_t ticket) const {
+    return lanes_[Index(direction)].issued.load(std::memory_order_acquire) >= ticket;
+  }
+  // Returns when it has, which needs no work of the device to end: from now on the copies up to
+  // this one are no longer held back for the application's sake.
+  void Flush(Direction direction, uint64_t ticket);
+
+  // The application copies: for the next two milliseconds at most one piece a direction is in
+  // flight. Costs a look at the clock.
+  void ApplicationCopy();
+
+  // Bytes issued so far.
+  uint64_t bytes(Direction direction) const {
+    return lanes_[Index(direction)].bytes.load(std::memory_order_relaxed);
+  }
+  // The stream that carries the copies. It may be waited for and recorded, not added to.
+  CUstream stream(Direction direction) const { return lanes_[Index(direction)].stream; }
+
+ private:
+  struct Job {
+    Copy copy;
+    uint64_t ticket = 0;
+    uint64_t at = 0;  // bytes issued
+  };
+  struct Lane {
+    CUstream stream = nullptr;
+    std::atomic<uint64_t> issued{0}, bytes{0};
+    std::deque<CUevent> in_flight;  // behind each piece, oldest first; the mover's thread alone
+    std::deque<Job> jobs;           // guarded by mutex_; the first one is the thread's to change
+    uint64_t queued = 0;            // guarded by mutex_: tickets given out
+    uint64_t flush_to = 0;          // guarded by mutex_
+  };
+
+  Mover(const DriverApi& driver, int* (*guard)()) : driver_(driver), guard_(guard) {}
+  static constexpr size_t Index(Direction direction) { return direction == Direction::kIn ? 0 : 1; }
+
+  CUresult MakeStreams();
+  CUresult StartThread(CUcontext context) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run(CUcontext context) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The lane whose next piece may be issued now; NULL: there may be one by now, or it ends.
+  Lane* AwaitTurn() ABSL_LOCKS_EXCLUDED(mutex_);
+  Lane* Choose(bool* throttled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t PiecesAllowed() const;
+  void ForgetPiecesThatAreDone();
+  void IssuePiece(Lane& lane) ABSL_LOCKS_EXCLUDED(mutex_);
+  CUresult CopyPiece(Lane& lane, Job& job);
+  void MarkPiece(Lane& lane);
+
+  const DriverApi& driver_;
+  int* (*const guard_)();
+  Lane lanes_[2];
+  std::vector<CUevent> spare_events_;           // the mover's thread alone
+  size_t next_lane_ = 0;                        // the mover's thread alone
+  std::atomic<int64_t> application_copied_{0};  // steady clock, nanoseconds; 0: never
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;  // for the thread: a job, a flush, the end
+  std::condition_variable_any issued_;   // for those that flush, and for the start
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  CUresult start_result_ ABSL_GUARDED_BY(mutex_) = CUDA_SUCCESS;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace ebt::tier
+
+#endif  // EBBTIDE_SRC_TIER_MOVER_H_
