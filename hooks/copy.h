@@ -8,11 +8,10 @@ namespace ebt::front {
 
 inline uint64_t Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-inline void Copied(const Entry& entry, int kind, uint64_t dst, uint64_t src, size_t bytes,
-                   CUstream stream, int synchronous) {
-  if (!entry.core) return;
-  const ebt_copy copy = {kind, dst, src, bytes, stream, synchronous};
-  entry.core->copy(&copy);
+// A copy of bytes that lie one behind the other on both sides.
+inline ebt_copy Flat(int kind, uint64_t dst, uint64_t src, size_t bytes, CUstream stream,
+                     int synchronous) {
+  return {kind, dst, src, bytes, stream, synchronous, bytes, bytes};
 }
 
 // The default stream of a synchronous call.
@@ -21,18 +20,20 @@ CUstream DefaultStream() {
   return Normalized<mode>(nullptr);
 }
 
-#define EBT_COPY_BODY(Body, kind, Dst, Src, dst_address, src_address)                  \
-  template <Slot slot, Mode mode>                                                      \
-  CUresult Body(Dst dst, Src src, size_t bytes) {                                      \
-    EBT_ENTER(Body);                                                                   \
-    Copied(entry, kind, dst_address, src_address, bytes, DefaultStream<mode>(), 1);    \
-    return real(dst, src, bytes);                                                      \
-  }                                                                                    \
-  template <Slot slot, Mode mode>                                                      \
-  CUresult Body##Async(Dst dst, Src src, size_t bytes, CUstream stream) {              \
-    EBT_ENTER(Body##Async);                                                            \
-    Copied(entry, kind, dst_address, src_address, bytes, Normalized<mode>(stream), 0); \
-    return real(dst, src, bytes, stream);                                              \
+#define EBT_COPY_BODY(Body, kind, Dst, Src, dst_address, src_address)                             \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult Body(Dst dst, Src src, size_t bytes) {                                                 \
+    EBT_ENTER(Body);                                                                              \
+    const Queuing queuing(entry,                                                                  \
+                          Flat(kind, dst_address, src_address, bytes, DefaultStream<mode>(), 1)); \
+    return real(dst, src, bytes);                                                                 \
+  }                                                                                               \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult Body##Async(Dst dst, Src src, size_t bytes, CUstream stream) {                         \
+    EBT_ENTER(Body##Async);                                                                       \
+    const Queuing queuing(                                                                        \
+        entry, Flat(kind, dst_address, src_address, bytes, Normalized<mode>(stream), 0));         \
+    return real(dst, src, bytes, stream);                                                         \
   }
 EBT_COPY_BODY(MemcpyUnified, EBT_COPY_UNIFIED, CUdeviceptr, CUdeviceptr, dst, src)
 EBT_COPY_BODY(MemcpyHtoD, EBT_COPY_HTOD, CUdeviceptr, const void*, dst, Address(src))
@@ -44,7 +45,7 @@ template <Slot slot, Mode mode>
 CUresult MemcpyPeer(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcontext src_context,
                     size_t bytes) {
   EBT_ENTER(MemcpyPeer);
-  Copied(entry, EBT_COPY_PEER, dst, src, bytes, DefaultStream<mode>(), 1);
+  const Queuing queuing(entry, Flat(EBT_COPY_PEER, dst, src, bytes, DefaultStream<mode>(), 1));
   return real(dst, dst_context, src, src_context, bytes);
 }
 
@@ -52,14 +53,28 @@ template <Slot slot, Mode mode>
 CUresult MemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
                          CUcontext src_context, size_t bytes, CUstream stream) {
   EBT_ENTER(MemcpyPeerAsync);
-  Copied(entry, EBT_COPY_PEER, dst, src, bytes, Normalized<mode>(stream), 0);
+  const Queuing queuing(entry, Flat(EBT_COPY_PEER, dst, src, bytes, Normalized<mode>(stream), 0));
   return real(dst, dst_context, src, src_context, bytes, stream);
 }
 
-// One side of a 2D or 3D copy: the address of its first byte, 0 for an array.
-inline uint64_t SideAddress(CUmemorytype type, const void* host, CUdeviceptr device) {
-  if (type == CU_MEMORYTYPE_HOST) return Address(host);
-  return type == CU_MEMORYTYPE_ARRAY ? 0 : device;
+// One side of a 2D or 3D copy: where its first byte is, and how far it is to behind the last.
+struct Side {
+  uint64_t address = 0;  // 0 for an array
+  uint64_t span = 0;
+};
+
+// Rows `pitch` bytes apart, slices `rows` rows apart; at (x bytes, y rows, z slices) begins what
+// is `width` bytes wide, `height` rows high and `depth` slices deep.
+struct Box {
+  size_t width, height, depth;
+};
+inline Side SideOf(CUmemorytype type, const void* host, CUdeviceptr device, size_t pitch,
+                   size_t rows, size_t x, size_t y, size_t z, const Box& box) {
+  if (type == CU_MEMORYTYPE_ARRAY || box.width == 0 || box.height == 0 || box.depth == 0) return {};
+  const uint64_t base = type == CU_MEMORYTYPE_HOST ? Address(host) : device;
+  const uint64_t slice = pitch * rows;
+  return {base + z * slice + y * pitch + x,
+          (box.depth - 1) * slice + (box.height - 1) * pitch + box.width};
 }
 
 inline int SidesKind(CUmemorytype dst, CUmemorytype src) {
@@ -69,78 +84,94 @@ inline int SidesKind(CUmemorytype dst, CUmemorytype src) {
   return EBT_COPY_DTOD;
 }
 
-// For CUDA_MEMCPY2D and CUDA_MEMCPY3D, whose fields bear the same names.
-template <typename Region>
-void CopiedRegion(const Entry& entry, const Region* region, size_t bytes, CUstream stream,
-                  int synchronous) {
-  Copied(entry, SidesKind(region->dstMemoryType, region->srcMemoryType),
-         SideAddress(region->dstMemoryType, region->dstHost, region->dstDevice),
-         SideAddress(region->srcMemoryType, region->srcHost, region->srcDevice), bytes, stream,
-         synchronous);
+inline ebt_copy Region(int kind, const Side& dst, const Side& src, const Box& box, CUstream stream,
+                       int synchronous) {
+  return {kind,   dst.address, src.address, box.width * box.height * box.depth,
+          stream, synchronous, dst.span,    src.span};
 }
 
-template <Slot slot, Mode mode>
-CUresult Memcpy2D(const CUDA_MEMCPY2D* region) {
-  EBT_ENTER(Memcpy2D);
-  if (region)
-    CopiedRegion(entry, region, region->WidthInBytes * region->Height, DefaultStream<mode>(), 1);
-  return real(region);
+inline ebt_copy RegionOf(const CUDA_MEMCPY2D* region, CUstream stream, int synchronous) {
+  if (!region) return {};
+  const Box box = {region->WidthInBytes, region->Height, 1};
+  return Region(SidesKind(region->dstMemoryType, region->srcMemoryType),
+                SideOf(region->dstMemoryType, region->dstHost, region->dstDevice, region->dstPitch,
+                       0, region->dstXInBytes, region->dstY, 0, box),
+                SideOf(region->srcMemoryType, region->srcHost, region->srcDevice, region->srcPitch,
+                       0, region->srcXInBytes, region->srcY, 0, box),
+                box, stream, synchronous);
 }
 
-template <Slot slot, Mode mode>
-CUresult Memcpy2DAsync(const CUDA_MEMCPY2D* region, CUstream stream) {
-  EBT_ENTER(Memcpy2DAsync);
-  if (region)
-    CopiedRegion(entry, region, region->WidthInBytes * region->Height, Normalized<mode>(stream), 0);
-  return real(region, stream);
+// For CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, whose fields bear the same names.
+template <typename Description>
+ebt_copy RegionOf(const Description* region, CUstream stream, int synchronous) {
+  if (!region) return {};
+  const Box box = {region->WidthInBytes, region->Height, region->Depth};
+  return Region(SidesKind(region->dstMemoryType, region->srcMemoryType),
+                SideOf(region->dstMemoryType, region->dstHost, region->dstDevice, region->dstPitch,
+                       region->dstHeight, region->dstXInBytes, region->dstY, region->dstZ, box),
+                SideOf(region->srcMemoryType, region->srcHost, region->srcDevice, region->srcPitch,
+                       region->srcHeight, region->srcXInBytes, region->srcY, region->srcZ, box),
+                box, stream, synchronous);
 }
 
-template <Slot slot, Mode mode>
-CUresult Memcpy3D(const CUDA_MEMCPY3D* region) {
-  EBT_ENTER(Memcpy3D);
-  if (region)
-    CopiedRegion(entry, region, region->WidthInBytes * region->Height * region->Depth,
-                 DefaultStream<mode>(), 1);
-  return real(region);
+#define EBT_REGION_BODY(Body, Description)                                       \
+  template <Slot slot, Mode mode>                                                \
+  CUresult Body(const Description* region) {                                     \
+    EBT_ENTER(Body);                                                             \
+    const Queuing queuing(entry, RegionOf(region, DefaultStream<mode>(), 1));    \
+    return real(region);                                                         \
+  }                                                                              \
+  template <Slot slot, Mode mode>                                                \
+  CUresult Body##Async(const Description* region, CUstream stream) {             \
+    EBT_ENTER(Body##Async);                                                      \
+    const Queuing queuing(entry, RegionOf(region, Normalized<mode>(stream), 0)); \
+    return real(region, stream);                                                 \
+  }
+EBT_REGION_BODY(Memcpy2D, CUDA_MEMCPY2D)
+EBT_REGION_BODY(Memcpy3D, CUDA_MEMCPY3D)
+EBT_REGION_BODY(Memcpy3DPeer, CUDA_MEMCPY3D_PEER)
+#undef EBT_REGION_BODY
+
+inline ebt_copy Set(CUdeviceptr dst, size_t bytes, uint64_t span, CUstream stream) {
+  return {EBT_COPY_MEMSET, dst, 0, bytes, stream, 0, span, 0};
 }
 
-template <Slot slot, Mode mode>
-CUresult Memcpy3DAsync(const CUDA_MEMCPY3D* region, CUstream stream) {
-  EBT_ENTER(Memcpy3DAsync);
-  if (region)
-    CopiedRegion(entry, region, region->WidthInBytes * region->Height * region->Depth,
-                 Normalized<mode>(stream), 0);
-  return real(region, stream);
+// A 2D memset: rows `pitch` bytes apart.
+inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t height,
+                        CUstream stream) {
+  return Set(dst, width * height, height == 0 ? 0 : (height - 1) * pitch + width, stream);
 }
 
-#define EBT_MEMSET_BODY(bits, Value)                                                             \
-  template <Slot slot, Mode mode>                                                                \
-  CUresult MemsetD##bits(CUdeviceptr dst, Value value, size_t count) {                           \
-    EBT_ENTER(MemsetD##bits);                                                                    \
-    Copied(entry, EBT_COPY_MEMSET, dst, 0, count * sizeof(Value), DefaultStream<mode>(), 0);     \
-    return real(dst, value, count);                                                              \
-  }                                                                                              \
-  template <Slot slot, Mode mode>                                                                \
-  CUresult MemsetD##bits##Async(CUdeviceptr dst, Value value, size_t count, CUstream stream) {   \
-    EBT_ENTER(MemsetD##bits##Async);                                                             \
-    Copied(entry, EBT_COPY_MEMSET, dst, 0, count * sizeof(Value), Normalized<mode>(stream), 0);  \
-    return real(dst, value, count, stream);                                                      \
-  }                                                                                              \
-  template <Slot slot, Mode mode>                                                                \
-  CUresult MemsetD2D##bits(CUdeviceptr dst, size_t pitch, Value value, size_t width,             \
-                           size_t height) {                                                      \
-    EBT_ENTER(MemsetD2D##bits);                                                                  \
-    Copied(entry, EBT_COPY_MEMSET, dst, 0, width* height * sizeof(Value), DefaultStream<mode>(), \
-           0);                                                                                   \
-    return real(dst, pitch, value, width, height);                                               \
-  }                                                                                              \
-  template <Slot slot, Mode mode>                                                                \
-  CUresult MemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, Value value, size_t width,      \
-                                  size_t height, CUstream stream) {                              \
-    EBT_ENTER(MemsetD2D##bits##Async);                                                           \
-    Copied(entry, EBT_COPY_MEMSET, dst, 0, width* height * sizeof(Value),                        \
-           Normalized<mode>(stream), 0);                                                         \
-    return real(dst, pitch, value, width, height, stream);                                       \
+#define EBT_MEMSET_BODY(bits, Value)                                                              \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult MemsetD##bits(CUdeviceptr dst, Value value, size_t count) {                            \
+    EBT_ENTER(MemsetD##bits);                                                                     \
+    const Queuing queuing(                                                                        \
+        entry, Set(dst, count * sizeof(Value), count * sizeof(Value), DefaultStream<mode>()));    \
+    return real(dst, value, count);                                                               \
+  }                                                                                               \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult MemsetD##bits##Async(CUdeviceptr dst, Value value, size_t count, CUstream stream) {    \
+    EBT_ENTER(MemsetD##bits##Async);                                                              \
+    const Queuing queuing(                                                                        \
+        entry, Set(dst, count * sizeof(Value), count * sizeof(Value), Normalized<mode>(stream))); \
+    return real(dst, value, count, stream);                                                       \
+  }                                                                                               \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult MemsetD2D##bits(CUdeviceptr dst, size_t pitch, Value value, size_t width,              \
+                           size_t height) {                                                       \
+    EBT_ENTER(MemsetD2D##bits);                                                                   \
+    const Queuing queuing(                                                                        \
+        entry, SetRows(dst, pitch, width * sizeof(Value), height, DefaultStream<mode>()));        \
+    return real(dst, pitch, value, width, height);                                                \
+  }                                                                                               \
+  template <Slot slot, Mode mode>                                                                 \
+  CUresult MemsetD2D##bits##Async(CUdeviceptr dst, size_t pitch, Value value, size_t width,       \
+                                  size_t height, CUstream stream) {                               \
+    EBT_ENTER(MemsetD2D##bits##Async);                                                            \
+    const Queuing queuing(                                                                        \
+        entry, SetRows(dst, pitch, width * sizeof(Value), height, Normalized<mode>(stream)));     \
+    return real(dst, pitch, value, width, height, stream);                                        \
   }
 EBT_MEMSET_BODY(8, unsigned char)
 EBT_MEMSET_BODY(16, unsigned short)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EBT_CORE_ABI 1
+#define EBT_CORE_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,10 +68,13 @@ enum ebt_copy_kind {
 
 typedef struct ebt_copy {
   int kind;           // enum ebt_copy_kind
-  uint64_t dst, src;  // addresses; 0 where there is none
+  uint64_t dst, src;  // addresses of the first bytes; 0 where there is none
   size_t bytes;       // bytes moved or set
   CUstream stream;    // NULL with synchronous calls
   int synchronous;    // the call returns after the work has been done
+  // Bytes from the first to behind the last one that is read or written: more than `bytes` where
+  // rows have a pitch.
+  uint64_t dst_span, src_span;
 } ebt_copy;
 
 enum ebt_lifecycle {
@@ -85,8 +88,10 @@ enum ebt_lifecycle {
   EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
   EBT_BLOCK_EXPORTED =
       8,  // cuIpcGetMemHandle was called; object = the device address, detail = its CUresult
-  EBT_PEER_CONTEXT = 9,  // after success: the current context may access object, a CUcontext
-  EBT_POOL_ACCESS = 10,  // after success; object = the pool, detail = one CUmemAccessDesc
+  EBT_PEER_CONTEXT = 9,    // after success: the current context may access object, a CUcontext
+  EBT_POOL_ACCESS = 10,    // after success; object = the pool, detail = one CUmemAccessDesc
+  EBT_ADDRESS_TAKEN = 11,  // before the driver's call; object = a device address that goes into
+                           // something opaque (a tensor map), which work may use at any time
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -107,8 +112,11 @@ typedef struct ebt_core {
   // Before the driver frees. ordered: the free is stream-ordered (cuMemFreeAsync).
   int (*free)(CUdeviceptr ptr, CUstream stream, int ordered, CUresult* result);
 
-  void (*launch)(const ebt_launch* launch);  // before the driver's call
-  void (*copy)(const ebt_copy* copy);        // before the driver's call
+  // Before the driver's call. 1: the core wants `touched` to be called by the same thread right
+  // after it, whatever it returned.
+  int (*launch)(const ebt_launch* launch);
+  int (*copy)(const ebt_copy* copy);
+  void (*touched)(void);
 
   int (*mem_info)(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   int (*address_range)(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);

@@ -80,6 +80,23 @@ class Entry {
   const ebt_core* const core;
 };
 
+// Scope of one piece of work that is being queued: tells the core when the driver has it.
+class Queuing {
+ public:
+  Queuing(const Entry& entry, const ebt_launch& launch)
+      : core_(entry.core && entry.core->launch(&launch) ? entry.core : nullptr) {}
+  Queuing(const Entry& entry, const ebt_copy& copy)
+      : core_(entry.core && entry.core->copy(&copy) ? entry.core : nullptr) {}
+  ~Queuing() {
+    if (core_) core_->touched();
+  }
+  Queuing(const Queuing&) = delete;
+  Queuing& operator=(const Queuing&) = delete;
+
+ private:
+  const ebt_core* const core_;
+};
+
 // The driver's function behind a body, NULL if there is none.
 template <Slot slot, typename Function>
 Function Real(Function) {

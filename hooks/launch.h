@@ -6,22 +6,18 @@
 
 namespace ebt::front {
 
-inline void Launched(const Entry& entry, const ebt_launch& launch) {
-  if (entry.core) entry.core->launch(&launch);
-}
-
 template <Slot slot, Mode mode>
 CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                       CUstream stream, void** params, void** extra) {
   EBT_ENTER(LaunchKernel);
-  Launched(entry, {function,
-                   Normalized<mode>(stream),
-                   {grid_x, grid_y, grid_z},
-                   {block_x, block_y, block_z},
-                   shared_bytes,
-                   params,
-                   extra});
+  const Queuing queuing(entry, ebt_launch{function,
+                                          Normalized<mode>(stream),
+                                          {grid_x, grid_y, grid_z},
+                                          {block_x, block_y, block_z},
+                                          shared_bytes,
+                                          params,
+                                          extra});
   return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
               params, extra);
 }
@@ -30,14 +26,14 @@ template <Slot slot, Mode mode>
 CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params,
                         void** extra) {
   EBT_ENTER(LaunchKernelEx);
-  if (config)
-    Launched(entry, {function,
-                     Normalized<mode>(config->hStream),
-                     {config->gridDimX, config->gridDimY, config->gridDimZ},
-                     {config->blockDimX, config->blockDimY, config->blockDimZ},
-                     config->sharedMemBytes,
-                     params,
-                     extra});
+  if (!config) return real(config, function, params, extra);
+  const Queuing queuing(entry, ebt_launch{function,
+                                          Normalized<mode>(config->hStream),
+                                          {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                          {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                          config->sharedMemBytes,
+                                          params,
+                                          extra});
   return real(config, function, params, extra);
 }
 
@@ -47,13 +43,13 @@ CUresult LaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned 
                                  unsigned block_z, unsigned shared_bytes, CUstream stream,
                                  void** params) {
   EBT_ENTER(LaunchCooperativeKernel);
-  Launched(entry, {function,
-                   Normalized<mode>(stream),
-                   {grid_x, grid_y, grid_z},
-                   {block_x, block_y, block_z},
-                   shared_bytes,
-                   params,
-                   nullptr});
+  const Queuing queuing(entry, ebt_launch{function,
+                                          Normalized<mode>(stream),
+                                          {grid_x, grid_y, grid_z},
+                                          {block_x, block_y, block_z},
+                                          shared_bytes,
+                                          params,
+                                          nullptr});
   return real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
               params);
 }

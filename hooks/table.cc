@@ -8,6 +8,7 @@
 #include "hooks/launch.h"
 #include "hooks/query.h"
 #include "hooks/resolve.h"
+#include "hooks/tensor.h"
 #include "hooks/vmm.h"
 
 namespace ebt::front {

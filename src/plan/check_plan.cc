@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@ constexpr uint64_t kRegionUnit = 2 * kMiB;
 // No machine has a region of this many bytes; sums of a few such numbers cannot overflow.
 constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
 constexpr size_t kSaneSlots = size_t{1} << 24;
+constexpr uint64_t kSmallestSlabBytes = 2 * kMiB, kLargestSlabBytes = 32 * kMiB;
 
 absl::Status Broken(const char* rule, std::string what) {
   return absl::InvalidArgumentError(fmt::format("plan breaks the rule \"{}\": {}", rule, what));
@@ -42,6 +44,72 @@ absl::Status CheckRegions(const Plan& plan) {
   }
   for (double ms : {plan.native_step_ms, plan.predicted_step_ms}) {
     if (!std::isfinite(ms) || ms < 0) return Broken("region", "a step time is not a duration");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlab(const Plan& plan, size_t i) {
+  const Slab& slab = plan.slabs[i];
+  if (slab.stay_offset % plan.slab_bytes != 0) {
+    return Broken("slabs", fmt::format("slabs[{}].stay_offset = {} is not a multiple of {}", i,
+                                       slab.stay_offset, plan.slab_bytes));
+  }
+  if (slab.stay_offset >= plan.warm_bytes) {
+    return Broken("slabs", fmt::format("slabs[{}].stay_offset = {} is not within the warm region "
+                                       "[0, {})",
+                                       i, slab.stay_offset, plan.warm_bytes));
+  }
+  const std::pair<const char*, uint32_t> launches[] = {{"fetch_launch", slab.fetch_launch},
+                                                       {"evict_launch", slab.evict_launch},
+                                                       {"gone_launch", slab.gone_launch}};
+  for (const auto& [name, launch] : launches) {
+    if (launch >= plan.step_launches) {
+      return Broken("launch", fmt::format("slabs[{}].{} = {} in a step of {}", i, name, launch,
+                                          plan.step_launches));
+    }
+  }
+  // Launches behind the fetch; a place that is gone no sooner than the next fetch is never gone.
+  const uint64_t step = plan.step_launches;
+  const uint64_t evict = (slab.evict_launch + step - slab.fetch_launch) % step;
+  const uint64_t gone = (slab.gone_launch + step - slab.fetch_launch) % step;
+  if (gone <= evict) {
+    return Broken("slabs", fmt::format("slabs[{}].gone_launch = {} does not come between "
+                                       "evict_launch {} and the next fetch_launch {}",
+                                       i, slab.gone_launch, slab.evict_launch, slab.fetch_launch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlabs(const Plan& plan) {
+  if (plan.slab_bytes == 0 && plan.slabs.empty()) return absl::OkStatus();
+  if (!std::has_single_bit(plan.slab_bytes) || plan.slab_bytes < kSmallestSlabBytes ||
+      plan.slab_bytes > kLargestSlabBytes) {
+    return Broken("slabs", fmt::format("slab_bytes = {} is not a power of two from 2 to 32 MiB",
+                                       plan.slab_bytes));
+  }
+  if (plan.slabs.empty()) {
+    return Broken("slabs", fmt::format("slab_bytes = {}, but there are no slabs", plan.slab_bytes));
+  }
+  if (plan.warm_bytes % plan.slab_bytes != 0) {
+    return Broken("slabs", fmt::format("warm_bytes = {} is not a multiple of slab_bytes = {}",
+                                       plan.warm_bytes, plan.slab_bytes));
+  }
+  if (plan.slabs.size() > plan.cold_bytes / plan.slab_bytes) {
+    return Broken("slabs", fmt::format("{} slabs of {} bytes are more than cold_bytes = {}",
+                                       plan.slabs.size(), plan.slab_bytes, plan.cold_bytes));
+  }
+  for (size_t i = 0; i < plan.slabs.size(); ++i) {
+    if (auto status = CheckSlab(plan, i); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCleared(const Plan& plan) {
+  for (size_t i = 0; i < plan.cleared.size(); ++i) {
+    if (plan.cleared[i].driver_version < 0) {
+      return Broken("cleared", fmt::format("cleared[{}].driver_version = {} is no version", i,
+                                           plan.cleared[i].driver_version));
+    }
   }
   return absl::OkStatus();
 }
@@ -91,6 +159,11 @@ class SequenceCheck {
     if (slot.offset < begin || slot.offset > end || slot.bytes > end - slot.offset) {
       return Broken("bounds", fmt::format("{} is not within the {} region [{}, {})", Name(i),
                                           cold ? "cold" : "warm", begin, end));
+    }
+    const uint64_t slabs_end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
+    if (cold && slot.offset < slabs_end && !slot.persistent) {
+      return Broken("slabs",
+                    fmt::format("{} lies in a slab, but does not live across steps", Name(i)));
     }
     return absl::OkStatus();
   }
@@ -152,6 +225,8 @@ absl::Status CheckPlan(const Plan& plan) {
                                         plan.schema, kSchemaVersion));
   }
   if (auto status = CheckRegions(plan); !status.ok()) return status;
+  if (auto status = CheckSlabs(plan); !status.ok()) return status;
+  if (auto status = CheckCleared(plan); !status.ok()) return status;
   if (auto status = SequenceCheck(plan, plan.prologue, "prologue").Run(); !status.ok()) {
     return status;
   }

@@ -3,16 +3,25 @@
 #include <algorithm>
 #include <initializer_list>
 #include <tuple>
+#include <utility>
 
 #include "src/base/units.h"
 
 namespace ebt::plan {
 namespace {
 
-// One region: its blocks in stacking order, then packed; offsets from its begin.
-uint64_t PackRegion(const profile::Profile& profile, const Timeline& timeline,
-                    const Behaviour& behaviour, const std::vector<Tier>& tiers,
-                    std::vector<uint32_t> members, std::vector<uint64_t>& offsets) {
+struct Region {
+  uint64_t peak = 0;
+  uint64_t live = 0;                   // most bytes at once
+  std::vector<uint64_t> stay_offsets;  // of the stays
+};
+
+// One region: its blocks in stacking order, then packed together with `stays`; offsets from its
+// begin.
+Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
+                  const Behaviour& behaviour, const std::vector<Tier>& tiers,
+                  std::vector<uint32_t> members, const std::vector<Item>& stays,
+                  std::vector<uint64_t>& offsets) {
   auto persistent = [&](uint32_t i) { return timeline.lives[i].span == Span::kPersistent; };
   auto rank = [&](uint32_t i) {
     const Traits& traits = behaviour.traits[i];
@@ -22,12 +31,14 @@ uint64_t PackRegion(const profile::Profile& profile, const Timeline& timeline,
   std::stable_sort(members.begin(), members.end(),
                    [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
   const size_t stacked = std::count_if(members.begin(), members.end(), persistent);
-  const Occupation occupation = Occupy(profile, timeline, members);
+  Occupation occupation = Occupy(profile, timeline, members);
+  occupation.items.insert(occupation.items.end(), stays.begin(), stays.end());
   const Packing packing = Pack(occupation.items, stacked);
+  const auto behind_blocks = packing.offsets.begin() + occupation.lives.size();
   for (size_t i = 0; i < occupation.lives.size(); ++i) {
     offsets[occupation.lives[i]] = packing.offsets[i];
   }
-  return packing.peak;
+  return {packing.peak, MaxLive(occupation.items), {behind_blocks, packing.offsets.end()}};
 }
 
 }  // namespace
@@ -66,20 +77,28 @@ uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
 }
 
 Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,
-                  const Behaviour& behaviour, const std::vector<Tier>& tiers) {
+                  const Behaviour& behaviour, const std::vector<Tier>& tiers,
+                  const SlabSection& section) {
+  std::vector<bool> in_section(tiers.size(), false);
+  for (uint32_t i : section.lives) in_section[i] = true;
   std::vector<uint32_t> warm, cold;
   for (uint32_t i = 0; i < tiers.size(); ++i) {
     if (tiers[i] == Tier::kHot || tiers[i] == Tier::kWarm) warm.push_back(i);
-    if (tiers[i] == Tier::kCold) cold.push_back(i);
+    if (tiers[i] == Tier::kCold && !in_section[i]) cold.push_back(i);
   }
   Layout layout;
   layout.offsets.assign(tiers.size(), 0);
-  layout.warm_live_bytes = LiveBytes(profile, timeline, tiers, {Tier::kHot, Tier::kWarm});
-  layout.warm_bytes = AlignUp(PackRegion(profile, timeline, behaviour, tiers, warm, layout.offsets),
-                              kRegionAlignment);
-  layout.cold_bytes = AlignUp(PackRegion(profile, timeline, behaviour, tiers, cold, layout.offsets),
-                              kRegionAlignment);
-  for (uint32_t i : cold) layout.offsets[i] += layout.warm_bytes;
+  Region device =
+      PackRegion(profile, timeline, behaviour, tiers, warm, section.stays, layout.offsets);
+  layout.warm_live_bytes = device.live;
+  layout.stay_offsets = std::move(device.stay_offsets);
+  layout.warm_bytes = AlignUp(device.peak, std::max(kRegionAlignment, section.slab_bytes));
+  const Region rest = PackRegion(profile, timeline, behaviour, tiers, cold, {}, layout.offsets);
+  layout.cold_bytes = section.bytes() + AlignUp(rest.peak, kRegionAlignment);
+  for (uint32_t i : cold) layout.offsets[i] += layout.warm_bytes + section.bytes();
+  for (size_t i = 0; i < section.lives.size(); ++i) {
+    layout.offsets[section.lives[i]] = layout.warm_bytes + section.offsets[i];
+  }
   for (uint32_t i = 0; i < tiers.size(); ++i) {
     const uint32_t twin = timeline.lives[i].twin;
     if (twin != kNoTwin) layout.offsets[i] = layout.offsets[twin];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "src/base/units.h"
@@ -100,16 +101,17 @@ class PlacedItems {
   // The offset for `item`: the lowest gap, or the smallest that is large enough.
   uint64_t Place(uint32_t item, Fit fit) {
     CollectNeighbours(item);
-    const uint64_t bytes = Rounded(items_[item]);
+    const uint64_t bytes = Rounded(items_[item]), alignment = items_[item].alignment;
     uint64_t top = 0, best = 0, best_gap = std::numeric_limits<uint64_t>::max();
     for (const Placed& placed : neighbours_) {
-      if (placed.offset > top && placed.offset - top >= bytes && placed.offset - top < best_gap) {
-        if (fit == Fit::kFirst) return top;
-        best = top, best_gap = placed.offset - top;
+      const uint64_t from = AlignUp(top, alignment);
+      if (placed.offset > from && placed.offset - from >= bytes && placed.offset - top < best_gap) {
+        if (fit == Fit::kFirst) return from;
+        best = from, best_gap = placed.offset - top;
       }
       top = std::max(top, placed.end);
     }
-    return best_gap == std::numeric_limits<uint64_t>::max() ? top : best;
+    return best_gap == std::numeric_limits<uint64_t>::max() ? AlignUp(top, alignment) : best;
   }
 
  private:
@@ -197,8 +199,8 @@ class Packer {
     packing.offsets.assign(items_.size(), 0);
     uint64_t top = 0;
     for (uint32_t i = 0; i < stacked_; ++i) {
-      packing.offsets[i] = top;
-      top += Rounded(items_[i]);
+      packing.offsets[i] = AlignUp(top, items_[i].alignment);
+      top = packing.offsets[i] + Rounded(items_[i]);
       placed_.Add(i, packing.offsets[i]);
     }
     packing.peak = top;
@@ -238,6 +240,10 @@ class Packer {
         sorted([](const Item& i) { return std::pair(Rounded(i), LifeTime(i)); }),
         sorted([](const Item& i) { return std::pair(LifeTime(i), Rounded(i)); }),
         sorted([](const Item& i) { return -double(i.live[0].begin); }),
+        // Gaps that only fit unaligned are for what may lie anywhere.
+        sorted([&](const Item& i) { return std::pair(i.alignment, area(i)); }),
+        sorted([&](const Item& i) { return std::pair(i.alignment, -double(i.live[0].begin)); }),
+        sorted([&](const Item& i) { return std::tuple(at_peak(i), i.alignment, area(i)); }),
     };
   }
 

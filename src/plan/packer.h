@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "src/base/units.h"
+
 namespace ebt::plan {
 
 // Half-open [begin, end) on whatever time axis the caller uses; empty when begin >= end.
@@ -21,10 +23,11 @@ struct Item {
   // When the block's place is taken. A block that outlives the step in which it was made takes
   // it at the end of a step and again at the begin of the next: two intervals.
   std::array<Interval, 2> live;
+  uint64_t alignment = kBlockAlignment;  // of its offset; a multiple of kBlockAlignment
 };
 
 struct Packing {
-  std::vector<uint64_t> offsets;  // of each item, multiples of kBlockAlignment
+  std::vector<uint64_t> offsets;  // of each item, multiples of its alignment
   uint64_t peak = 0;              // bytes from 0 to the highest end of an item
 };
 

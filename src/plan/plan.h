@@ -16,7 +16,7 @@
 
 namespace ebt::plan {
 
-inline constexpr int kSchemaVersion = 1;
+inline constexpr int kSchemaVersion = 2;
 
 enum class Tier : uint8_t { kHot, kWarm, kCold, kNative };
 // How a cold block serves its touches: read and written in place over the link, or brought to

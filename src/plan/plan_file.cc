@@ -47,6 +47,25 @@ void AddSlot(const Slot& slot, Text& out) {
   fmt::format_to(to, "}}");
 }
 
+void AddSlab(const Slab& slab, Text& out) {
+  fmt::format_to(std::back_inserter(out),
+                 "  {{\"stay_offset\":{},\"fetch_launch\":{},\"evict_launch\":{},"
+                 "\"gone_launch\":{}}}",
+                 slab.stay_offset, slab.fetch_launch, slab.evict_launch, slab.gone_launch);
+}
+
+void AddClearance(const Clearance& cleared, Text& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "  {{\"command\":{},\"gpu\":{},\"driver_version\":{},\"ebbtide\":{}",
+                 Quoted(cleared.command), Quoted(cleared.gpu), cleared.driver_version,
+                 Quoted(cleared.ebbtide));
+  fmt::format_to(to, ",\"steps\":{},\"sites\":[", cleared.steps);
+  for (size_t i = 0; i < cleared.sites.size(); ++i) {
+    fmt::format_to(to, "{}\"{:#x}\"", i == 0 ? "" : ",", cleared.sites[i]);
+  }
+  fmt::format_to(to, "]}}");
+}
+
 template <typename T, typename Add>
 void AddList(const char* key, const std::vector<T>& list, Text& out, Add add) {
   fmt::format_to(std::back_inserter(out), " \"{}\": [", key);
@@ -89,6 +108,11 @@ std::string PlanToJson(const Plan& plan) {
   for (const auto& [key, number] : numbers) fmt::format_to(to, " \"{}\": {},\n", key, number);
   fmt::format_to(to, " \"native_step_ms\": {},\n \"predicted_step_ms\": {},\n", plan.native_step_ms,
                  plan.predicted_step_ms);
+  fmt::format_to(to, " \"slab_bytes\": {},\n", plan.slab_bytes);
+  AddList("slabs", plan.slabs, out, AddSlab);
+  fmt::format_to(to, ",\n");
+  AddList("cleared", plan.cleared, out, AddClearance);
+  fmt::format_to(to, ",\n");
   AddList("sites", plan.sites, out, [](const Site& site, Text& text) {
     fmt::format_to(std::back_inserter(text), "  {{\"id\":\"{:#x}\",\"label\":{}}}", site.id,
                    Quoted(site.label));

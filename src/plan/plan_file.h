@@ -1,10 +1,18 @@
 // Plans as files: JSON that people can read, edit and diff, one slot a line.
 //
 //   {
-//    "schema": 1,
+//    "schema": 2,
 //    "program": "python3.12[ab12cd34]:train.py", "gpu": …, "ebbtide": …, "source": …,
 //    "budget": 0, "overhead_bytes": …, "warm_bytes": …, "cold_bytes": …, "step_launches": …,
 //    "native_step_ms": …, "predicted_step_ms": …, "max_live_bytes": …, "planned_peak_bytes": …,
+//    "slab_bytes": 33554432,
+//    "slabs": [
+//     {"stay_offset":0,"fetch_launch":700,"evict_launch":912,"gone_launch":61}, …
+//    ],
+//    "cleared": [
+//     {"command":"python train.py","gpu":…,"driver_version":13000,"ebbtide":…,"steps":4,
+//      "sites":["0x…", …]}, …
+//    ],
 //    "sites": [
 //     {"id":"0x…","label":"optim/adamw.py:128 _init_group"}, …
 //    ],
@@ -17,7 +25,8 @@
 // Numbers of 64 bits that are no sizes are hexadecimal text, so that no reader rounds them. Keys
 // of a slot that may be left out: fingerprint and stream (0), persistent (false), class ("other"),
 // and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1). A native slot has no
-// offset, every other one has.
+// offset, every other one has. Schema 1 has no slab_bytes, slabs and cleared; it reads as a plan
+// without any.
 #ifndef EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 #define EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 
@@ -32,12 +41,16 @@ namespace ebt::plan {
 
 inline constexpr uint64_t kMaxPlanFileBytes = uint64_t{256} << 20;
 inline constexpr uint64_t kMaxPlanSlots = 4'000'000;  // of each sequence
+inline constexpr uint64_t kMaxPlanSlabs = 1'000'000;
+inline constexpr uint64_t kMaxClearances = 10'000;
+inline constexpr int kOldestSchema = 1;  // that is read
 
 std::string PlanToJson(const Plan& plan);
 
 // The plan that `text` holds. `name` stands for the file in errors, which say where and why:
 // "gpt2.plan.json: step[17].tier: "warn" is none of hot, warm, cold, native". Unknown keys are
 // errors, since a misspelt one would silently mean its default. The plan's sense is CheckPlan's.
+// A plan of an older schema is one of kSchemaVersion when it has been read.
 absl::StatusOr<Plan> PlanFromJson(std::string_view text, const std::string& name);
 
 // Reads at most kMaxPlanFileBytes.

@@ -65,16 +65,14 @@ class Fields {
 
   void Id(const char* key, uint64_t& out, bool required) {
     const json* value = Find(key, required);
-    if (value == nullptr) return;
-    const std::string* text = value->get_ptr<const std::string*>();
-    if (text == nullptr || text->size() < 3 || text->size() > 18 ||
-        text->compare(0, 2, "0x") != 0) {
-      return Fail(key, Is(*value, "not a hexadecimal number such as \"0x1f\""));
-    }
-    const char* end = text->data() + text->size();
-    auto [stop, failure] = std::from_chars(text->data() + 2, end, out, 16);
-    if (failure != std::errc() || stop != end) {
-      Fail(key, Is(*value, "not a hexadecimal number such as \"0x1f\""));
+    if (value != nullptr && !ParseId(*value, out)) Fail(key, Is(*value, kNoId));
+  }
+
+  void Ids(const char* key, std::vector<uint64_t>& out, uint64_t most) {
+    const json* list = List(key, most);
+    if (list == nullptr) return;
+    for (const json& value : *list) {
+      if (!ParseId(value, out.emplace_back())) return Fail(key, Is(value, kNoId));
     }
   }
 
@@ -137,6 +135,17 @@ class Fields {
     if (found != object_.end()) return ++asked_, &*found;
     if (required) Fail(key, "is missing");
     return nullptr;
+  }
+
+  static constexpr const char* kNoId = "not a hexadecimal number such as \"0x1f\"";
+
+  static bool ParseId(const json& value, uint64_t& out) {
+    const std::string* text = value.get_ptr<const std::string*>();
+    if (text == nullptr || text->size() < 3 || text->size() > 18) return false;
+    if (text->compare(0, 2, "0x") != 0) return false;
+    const char* end = text->data() + text->size();
+    const auto [stop, failure] = std::from_chars(text->data() + 2, end, out, 16);
+    return failure == std::errc() && stop == end;
   }
 
   static std::string Is(const json& value, const std::string& what) {
@@ -205,13 +214,49 @@ void ReadSites(Fields& plan, std::vector<Site>& out, std::string& error) {
   }
 }
 
+void ReadSlabs(Fields& plan, std::vector<Slab>& out, std::string& error) {
+  const json* slabs = plan.List("slabs", kMaxPlanSlabs);
+  if (slabs == nullptr) return;
+  out.reserve(slabs->size());
+  for (size_t i = 0; i < slabs->size() && error.empty(); ++i) {
+    Fields fields((*slabs)[i], {"slabs", i}, error);
+    Slab slab;
+    fields.Number("stay_offset", slab.stay_offset, true);
+    fields.Number("fetch_launch", slab.fetch_launch, true);
+    fields.Number("evict_launch", slab.evict_launch, true);
+    fields.Number("gone_launch", slab.gone_launch, true);
+    fields.NoOthers();
+    out.push_back(slab);
+  }
+}
+
+void ReadCleared(Fields& plan, std::vector<Clearance>& out, std::string& error) {
+  const json* cleared = plan.List("cleared", kMaxClearances);
+  if (cleared == nullptr) return;
+  for (size_t i = 0; i < cleared->size() && error.empty(); ++i) {
+    Fields fields((*cleared)[i], {"cleared", i}, error);
+    Clearance clearance;
+    fields.String("command", clearance.command);
+    fields.String("gpu", clearance.gpu);
+    fields.Number("driver_version", clearance.driver_version, true);
+    fields.String("ebbtide", clearance.ebbtide);
+    fields.Number("steps", clearance.steps, true);
+    fields.Ids("sites", clearance.sites, kMaxPlanSlots);
+    fields.NoOthers();
+    out.push_back(std::move(clearance));
+  }
+}
+
 Plan ReadFields(const json& root, std::string& error) {
   Plan plan;
   Fields fields(root, {}, error);
-  fields.Number("schema", plan.schema, true);
-  if (fields.ok() && plan.schema != kSchemaVersion) {
-    error = fmt::format("schema: {} is not the version {} that this Ebbtide reads: plan again",
-                        plan.schema, kSchemaVersion);
+  int schema = 0;
+  fields.Number("schema", schema, true);
+  if (fields.ok() && (schema < kOldestSchema || schema > kSchemaVersion)) {
+    error = fmt::format(
+        "schema: {} is none of the versions {} to {} that this Ebbtide reads: plan "
+        "again",
+        schema, kOldestSchema, kSchemaVersion);
   }
   fields.String("program", plan.program);
   fields.String("gpu", plan.gpu);
@@ -226,6 +271,11 @@ Plan ReadFields(const json& root, std::string& error) {
   fields.Number("planned_peak_bytes", plan.planned_peak_bytes, true);
   fields.Milliseconds("native_step_ms", plan.native_step_ms);
   fields.Milliseconds("predicted_step_ms", plan.predicted_step_ms);
+  if (schema >= 2) {
+    fields.Number("slab_bytes", plan.slab_bytes, true);
+    ReadSlabs(fields, plan.slabs, error);
+    ReadCleared(fields, plan.cleared, error);
+  }
   ReadSites(fields, plan.sites, error);
   ReadSlots(fields, "prologue", plan.prologue, error);
   ReadSlots(fields, "step", plan.step, error);

@@ -62,6 +62,28 @@ void AddSlots(const profile::Profile& profile, const Timeline& timeline, const B
   }
 }
 
+void AddSlabs(const Tiering& tiering, Plan& plan) {
+  plan.slab_bytes = tiering.slabs.slab_bytes;
+  plan.slabs = tiering.slabs.slabs;
+  for (size_t i = 0; i < plan.slabs.size(); ++i) {
+    plan.slabs[i].stay_offset = tiering.layout.stay_offsets[i];
+  }
+}
+
+// The step's time with the slabs swapped.
+double SwappedStepMs(const Tiering& tiering, const StepClock& clock, const DeviceModel& device) {
+  std::vector<uint32_t> swapped = tiering.slabs.lives;
+  std::sort(swapped.begin(), swapped.end());
+  std::vector<ColdBlock> others;
+  for (size_t i = 0; i < tiering.cold.size(); ++i) {
+    if (!std::binary_search(swapped.begin(), swapped.end(), tiering.cold_lives[i])) {
+      others.push_back(tiering.cold[i]);
+    }
+  }
+  const Transfers transfers = ScheduleFetches(device, clock, others);
+  return PredictStepMs(device, clock, others, transfers) + tiering.slabs.stall_ms;
+}
+
 void AddSites(const profile::Profile& profile, Plan& plan) {
   absl::flat_hash_set<uint64_t> used;
   for (const auto* slots : {&plan.prologue, &plan.step}) {
@@ -125,6 +147,7 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   plan.cold_bytes = tiering.layout.cold_bytes;
   plan.step_launches = timeline.step_launches;
   AddSlots(profile, timeline, behaviour, tiering, plan);
+  AddSlabs(tiering, plan);
   AddSites(profile, plan);
   return plan;
 }
@@ -142,6 +165,8 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
+  summary.slab_bytes = tiering.slabs.bytes();
+  summary.slabs = plan.slabs.size();
   summary.native_step_ms = plan.native_step_ms;
   summary.predicted_step_ms = plan.predicted_step_ms;
   const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
@@ -177,10 +202,12 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   Plan& plan = result.plan;
   plan.overhead_bytes = tiering_options.overhead_bytes;
   plan.native_step_ms = clock.step_ms;
-  plan.predicted_step_ms = PredictStepMs(options.device, clock, tiering.cold, tiering.transfers);
+  plan.predicted_step_ms = SwappedStepMs(tiering, clock, options.device);
   plan.max_live_bytes = max_live;
   plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
   result.summary = Summarize(profile, *timeline, tiering, plan, options);
+  result.summary.managed_step_ms =
+      PredictStepMs(options.device, clock, tiering.cold, tiering.transfers);
   result.sites = SumSites(profile, *timeline, behaviour, tiering);
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -196,8 +223,11 @@ std::string SummaryJson(const PlanSummary& summary) {
       {"max_live_bytes", summary.max_live_bytes},
       {"planned_peak_bytes", summary.planned_peak_bytes},
       {"fragmentation", summary.fragmentation},
+      {"slabs", summary.slabs},
+      {"slab_bytes", summary.slab_bytes},
       {"native_step_ms", summary.native_step_ms},
       {"predicted_step_ms", summary.predicted_step_ms},
+      {"managed_step_ms", summary.managed_step_ms},
       {"bound_step_ms", summary.bound_step_ms},
       {"feasible", summary.feasible},
       {"infeasible_reason", summary.infeasible_reason},

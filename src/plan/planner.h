@@ -35,8 +35,11 @@ struct PlanSummary {
   uint64_t max_live_bytes = 0;
   uint64_t planned_peak_bytes = 0;
   double fragmentation = 1;  // planned peak / most live bytes of the device's blocks
+  uint64_t slab_bytes = 0;   // of it all slabs together; what lies there can be swapped
+  uint64_t slabs = 0;
   double native_step_ms = 0;
-  double predicted_step_ms = 0;
+  double predicted_step_ms = 0;  // slabs swapped, other cold blocks managed
+  double managed_step_ms = 0;    // every cold block managed: before `ebbtide verify` cleared it
   double bound_step_ms = 0;
   bool feasible = true;
   std::string infeasible_reason;

@@ -13,10 +13,12 @@ namespace {
 
 // A block below a host page saves nothing worth its latency.
 constexpr uint64_t kSmallestCold = 4096;
-constexpr double kIdleEnough = 0.8;
 constexpr double kLongLife = 0.25;
 // Packing decides whether a choice fits; each further try is for what the one before missed.
 constexpr int kMaxPackings = 8;
+// The same for stays of slabs, which may exceed the least by this much.
+constexpr int kMaxSlabPackings = 6;
+constexpr double kTightEnough = 1.01;
 
 // What goes cold together: a persistent block, or all blocks of one site and size, so that the
 // warm-up steps obey the budget too.
@@ -24,6 +26,12 @@ struct Candidate {
   std::vector<uint32_t> lives;
   int rank = 0;
   double worth = 0;  // idle bytes per millisecond of cost
+};
+
+// What of the cold blocks may come to the device.
+struct Moves {
+  bool prefetch = false;  // managed blocks that are touched often
+  bool slabs = false;
 };
 
 class Chooser {
@@ -54,16 +62,21 @@ class Chooser {
     }
     // In place: who names no budget wants the memory, and what is fetched takes room that nobody
     // has said to be there.
-    return Finish(std::move(tiers), false);
+    return Finish(std::move(tiers), {.slabs = true});
   }
 
+  // The least device memory comes last: fetched blocks and the stays of slabs need room.
   Tiering WithBudget() const {
-    for (bool prefetch : {true, false}) {  // fetched blocks need room of their own
-      Tiering tiering = Fit(prefetch);
-      if (tiering.feasible || !prefetch) return tiering;
-      if (tiering.transfers.most_device_bytes == 0) return tiering;
+    Tiering tiering;
+    for (bool slabs : {true, false}) {
+      for (bool prefetch : {true, false}) {
+        tiering = Fit({.prefetch = prefetch, .slabs = slabs});
+        if (tiering.feasible) return tiering;
+        if (tiering.transfers.most_device_bytes == 0) break;
+      }
+      if (tiering.slabs.slabs.empty()) break;
     }
-    return {};
+    return tiering;
   }
 
  private:
@@ -195,26 +208,53 @@ class Chooser {
     return low;
   }
 
-  Tiering Finish(std::vector<Tier> tiers, bool prefetch) const {
+  // Stays that fill the device to the brim at every launch are more than can be packed: then they
+  // are made shorter, and the step waits longer.
+  Layout Place(bool with_slabs, Tiering& tiering) const {
+    if (!with_slabs) return MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, {});
+    const std::vector<Tier> wanted = tiering.tiers;
+    Layout best;
+    uint64_t keep_free = 0;
+    for (int packings = 1; packings <= kMaxSlabPackings; ++packings) {
+      SlabSection slabs = MakeSlabSection(profile_, timeline_, behaviour_, wanted, clock_,
+                                          options_.device, keep_free);
+      std::vector<Tier> tiers = wanted;
+      for (uint32_t i : slabs.to_device) tiers[i] = resident_[i];
+      Layout layout = MakeLayout(profile_, timeline_, behaviour_, tiers, slabs);
+      const auto enough = AlignUp(uint64_t(kTightEnough * double(slabs.least_live_bytes)),
+                                  slabs.slab_bytes + !slabs.slab_bytes);
+      const uint64_t bytes = layout.warm_bytes;
+      if (packings == 1 || bytes < best.warm_bytes) {
+        tiering.tiers = std::move(tiers);
+        tiering.slabs = std::move(slabs);
+        best = std::move(layout);
+      }
+      if (tiering.slabs.slabs.empty() || bytes <= enough) break;
+      keep_free += bytes - enough;
+    }
+    return best;
+  }
+
+  Tiering Finish(std::vector<Tier> tiers, Moves moves) const {
     Tiering tiering{.tiers = std::move(tiers)};
-    FillCold(tiering, prefetch);
-    tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers);
+    tiering.layout = Place(moves.slabs, tiering);
+    FillCold(tiering, moves.prefetch);
     tiering.required_bytes = tiering.layout.warm_bytes + tiering.transfers.most_device_bytes +
                              options_.overhead_bytes + native_bytes_;
     return tiering;
   }
 
-  Tiering Fit(bool prefetch) const {
+  Tiering Fit(Moves moves) const {
     uint64_t bytes = options_.budget;
-    size_t cold = FewestCold(0, bytes, prefetch);
+    size_t cold = FewestCold(0, bytes, moves.prefetch);
     Tiering tiering;
     for (int packings = 1;; ++packings) {
       if (packings == kMaxPackings) cold = candidates_.size();
-      tiering = Finish(TiersWith(cold), prefetch);
+      tiering = Finish(TiersWith(cold), moves);
       if (tiering.required_bytes <= options_.budget || cold == candidates_.size()) break;
       const uint64_t missing = tiering.required_bytes - options_.budget;
       bytes -= std::min(bytes, missing);
-      cold = FewestCold(cold + 1, bytes, prefetch);
+      cold = FewestCold(cold + 1, bytes, moves.prefetch);
     }
     tiering.feasible = tiering.required_bytes <= options_.budget;
     if (!tiering.feasible) tiering.infeasible_reason = Reason(tiering);

@@ -24,6 +24,7 @@ struct Tiering {
   std::vector<uint32_t> cold_lives;  // cold blocks of the steady step, indices into lives
   std::vector<ColdBlock> cold;       // the same blocks, with how and when they are used
   Transfers transfers;
+  SlabSection slabs;  // what of them can be swapped
   Layout layout;
   uint64_t required_bytes = 0;  // of device memory, everything included
   bool feasible = true;
@@ -33,7 +34,8 @@ struct Tiering {
 // Without a budget the optimizer state goes cold, in place, and nothing else. With one everything
 // stays until the budget is exceeded; then blocks go cold, those first which are not missed:
 // untouched ones and optimizer state, other persistent blocks, last what lives for at least a
-// quarter of a step; within each the best idle bytes per millisecond of cost.
+// quarter of a step; within each the best idle bytes per millisecond of cost. Slabs are left out
+// where they alone would exceed the budget.
 Tiering ChooseTiers(const profile::Profile& profile, const Timeline& timeline,
                     const Behaviour& behaviour, const StepClock& clock,
                     const TieringOptions& options);

@@ -57,6 +57,10 @@ class Builder {
     timeline_.prologue_end = starts[0];
     timeline_.end = starts[0] + starts[timeline_.representative + 1] - begin;
     timeline_.step_launches = uint32_t(timeline_.steps.period);
+    for (uint64_t at = begin; at < starts[timeline_.representative + 1]; ++at) {
+      if (!IsLaunch(profile_.events[at])) continue;
+      timeline_.launch_times.push_back(timeline_.prologue_end + at - begin);
+    }
     AddSequence(0, starts[0], false);
     AddSequence(begin, starts[timeline_.representative + 1], true);
     ChooseDevice();

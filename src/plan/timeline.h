@@ -61,7 +61,8 @@ struct Timeline {
   uint64_t prologue_end = 0;    // time at which the step begins; a unit is an event
   uint64_t end = 0;             // time at which the step ends
   uint32_t step_launches = 0;
-  uint16_t device = 0;       // ordinal of the device planned for
+  std::vector<uint64_t> launch_times;  // of each launch of the step, in timeline time
+  uint16_t device = 0;                 // ordinal of the device planned for
   std::vector<Lived> lives;  // the prologue's, then the step's, each in order of allocation
 
   bool Planned(const Lived& life) const { return life.unplanned == Unplanned::kNo; }

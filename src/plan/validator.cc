@@ -4,6 +4,7 @@
 #include <map>
 #include <queue>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,9 @@ namespace {
 using profile::EventKind;
 using profile::kNever;
 
+// Steps that say where a slab is touched: the last so many. What not all of them have may be a
+// word of a kernel's parameters that happened to read as an address.
+constexpr uint64_t kAskedSteps = 16;
 // Recorded steps that are tried when several have the planned allocations.
 constexpr int kMostTries = 4;
 constexpr uint64_t kEndOfTime = ~uint64_t{0};
@@ -25,13 +29,19 @@ absl::Status Broken(const char* rule, std::string what) {
   return absl::InvalidArgumentError(fmt::format("plan breaks the rule \"{}\": {}", rule, what));
 }
 
+// Stays of slabs are played as blocks of this sequence.
+constexpr std::string_view kSlabs = "slabs";
+
 struct SlotRef {
-  const char* sequence = "";
+  std::string_view sequence = "";
   size_t index = 0;
   const Slot* slot = nullptr;
 };
 
 std::string Name(const SlotRef& ref) {
+  if (ref.sequence == kSlabs) {
+    return fmt::format("slabs[{}] ({} bytes at {})", ref.index, ref.slot->bytes, ref.slot->offset);
+  }
   return fmt::format("{}[{}] (site {:#x}, ordinal {}, {} bytes at {})", ref.sequence, ref.index,
                      ref.slot->site, ref.slot->ordinal, ref.slot->bytes, ref.slot->offset);
 }
@@ -58,6 +68,9 @@ class Validation {
         steps_(steps),
         alloc_at_(profile.blocks.size(), kNever),
         free_at_(profile.blocks.size(), kNever) {
+    for (const Slab& slab : plan.slabs) {
+      slab_slots_.push_back({.bytes = plan.slab_bytes, .offset = slab.stay_offset});
+    }
     uint64_t launches = 0, since = 0;
     for (uint64_t at = 0; at < profile.events.size(); ++at) {
       const auto& event = profile.events[at];
@@ -77,6 +90,7 @@ class Validation {
     if (auto status = Compare("prologue", plan_.prologue, prologue, 0); !status.ok()) {
       return status;
     }
+    if (auto status = CheckSlabTouches(prologue); !status.ok()) return status;
     absl::Status last = absl::OkStatus();
     int tries = 0;
     for (uint64_t step = steps_.steps; step-- > 0 && tries < kMostTries;) {
@@ -173,8 +187,85 @@ class Validation {
       }
       if (auto status = CheckTouches(ref, step_blocks[i], step); !status.ok()) return status;
     }
+    AddSlabStays(step, stays);
     if (auto status = CheckOverlap(std::move(stays)); !status.ok()) return status;
     return CheckBudget();
+  }
+
+  // Before a launch of recorded step `model` in its played repetition.
+  Moment Before(uint64_t launch, uint64_t model, uint64_t repetition) const {
+    return {steps_.first_launch + repetition * steps_.period + launch,
+            launch_since_[steps_.first_launch + model * steps_.period + launch]};
+  }
+
+  // The first steady step finds no slab of a step before it on the device.
+  void AddSlabStays(uint64_t step, std::vector<Stay>& stays) const {
+    for (size_t i = 0; i < plan_.slabs.size(); ++i) {
+      const Slab& slab = plan_.slabs[i];
+      const bool next_step = slab.gone_launch <= slab.fetch_launch;
+      for (uint64_t repetition : {0, 1}) {
+        stays.push_back({{kSlabs, i, &slab_slots_[i]},
+                         Before(slab.fetch_launch, step, repetition),
+                         Before(slab.gone_launch, step, repetition + next_step)});
+      }
+    }
+  }
+
+  // How many of the last steps touch each block in a slab at each launch.
+  using Touched = std::map<std::pair<uint32_t, uint64_t>, uint64_t>;  // block, launch -> steps
+  Touched StepsThatTouch(const std::vector<bool>& in_slab, uint64_t asked) const {
+    Touched touched, seen_last;
+    for (uint64_t step = steps_.steps - asked; step < steps_.steps; ++step) {
+      for (uint64_t at = steps_.start_events[step]; at < steps_.start_events[step + 1]; ++at) {
+        const uint64_t launch = moments_[at].launches - steps_.first_launch - step * steps_.period;
+        for (uint32_t block : profile_.events[at].touched) {
+          if (block >= in_slab.size() || !in_slab[block]) continue;
+          uint64_t& seen = seen_last[{block, launch}];
+          touched[{block, launch}] += seen != step + 1;
+          seen = step + 1;
+        }
+      }
+    }
+    return touched;
+  }
+
+  absl::Status CheckSlabTouches(const std::vector<uint32_t>& prologue) const {
+    const uint64_t end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
+    std::vector<size_t> slot_of(profile_.blocks.size(), 0);
+    std::vector<bool> in_slab(profile_.blocks.size(), false);
+    for (size_t i = 0; i < prologue.size(); ++i) {
+      const Slot& slot = plan_.prologue[i];
+      if (slot.tier != Tier::kCold || slot.offset >= end) continue;
+      slot_of[prologue[i]] = i;
+      in_slab[prologue[i]] = true;
+    }
+    const uint64_t asked = std::min(steps_.steps, kAskedSteps);
+    for (const auto& [touch, steps] : StepsThatTouch(in_slab, asked)) {
+      if (steps < asked) continue;
+      const size_t slot = slot_of[touch.first];
+      if (auto status = CheckSlabTouch({"prologue", slot, &plan_.prologue[slot]}, touch.second);
+          !status.ok()) {
+        return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSlabTouch(const SlotRef& ref, uint64_t launch) const {
+    const uint64_t begin = ref.slot->offset - plan_.warm_bytes;
+    const uint64_t last = (begin + ref.slot->bytes - 1) / plan_.slab_bytes;
+    for (uint64_t i = begin / plan_.slab_bytes; i <= last && i < plan_.slabs.size(); ++i) {
+      const Slab& slab = plan_.slabs[i];
+      const uint64_t behind_fetch = (launch + steps_.period - slab.fetch_launch) % steps_.period;
+      const uint64_t until =
+          (slab.evict_launch + steps_.period - slab.fetch_launch) % steps_.period;
+      if (behind_fetch <= until) continue;
+      return Broken("touch",
+                    fmt::format("{} is touched at launch {}, but slabs[{}] is on the "
+                                "device from launch {} to {} only",
+                                Name(ref), launch, i, slab.fetch_launch, slab.evict_launch));
+    }
+    return absl::OkStatus();
   }
 
   // Plays the stays in time; those at the same moment end before others begin.
@@ -263,6 +354,7 @@ class Validation {
   std::vector<Moment> moments_;         // of each event
   std::vector<uint64_t> launch_since_;  // of each launch: events since the launch before it
   std::vector<uint64_t> alloc_at_, free_at_;
+  std::vector<Slot> slab_slots_;  // a slab's stay as a block
   absl::Status failed_ = absl::OkStatus();
 };
 

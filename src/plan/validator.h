@@ -13,15 +13,19 @@ namespace ebt::plan {
 // Rules: "schema", "region" (multiples of 2 MiB, sane), "alignment", "bounds" (each block within
 // its tier's region), "size", "order" (slots by launch), "duplicate" (site and ordinal),
 // "launch" (launches within the step), "persistent" (only in the prologue), "prefetch" (only of
-// cold blocks; fetch not after evict). The error names the rule and the slot. O(slots).
+// cold blocks; fetch not after evict), "slabs" (a power of two from 2 to 32 MiB, of which the warm
+// region is a multiple; within the cold region, stays aligned and within the warm one, gone behind
+// the use and before the next fetch; only persistent blocks in them), "cleared" (a version). The
+// error names the rule and the slot or slab. O(slots).
 absl::Status CheckPlan(const Plan& plan);
 
 // Whether `plan` fits the recording `profile` that it was made from: CheckPlan, then the prologue
 // and two repetitions of the step are played. Further rules: "sequence" (slots are the recorded
-// allocations), "overlap" (no two blocks share bytes at any time), "lifetime" (what outlives the
-// next step has no planned place), "persistent" (exactly what lives across steps), "touch"
-// (fetched before the first and sent back after the last), "budget" (at every launch; a plan
-// whose summary says infeasible breaks it). The error names the rule and the slots concerned.
+// allocations), "overlap" (no two blocks or stays of slabs share bytes at any time), "lifetime"
+// (what outlives the next step has no planned place), "persistent" (exactly what lives across
+// steps), "touch" (fetched before the first and sent back after the last; of slabs every touch that
+// most recorded steps have too), "budget" (at every launch; a plan whose summary says infeasible
+// breaks it). The error names the rule and the slots concerned.
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan);
 
 }  // namespace ebt::plan

@@ -13,14 +13,10 @@ class Candidates {
   Candidates(const LiveBlocks& live, std::vector<uint32_t>& touched)
       : live_(live), touched_(touched) {}
 
-  void AddWordsOf(const void* data, size_t bytes) {
-    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
-      uint64_t word;
-      memcpy(&word, static_cast<const char*>(data) + at, sizeof(word));
-      if (!live_.MayContain(word)) continue;
-      words_[count_++] = word;
-      if (count_ == words_.size()) LookUp();
-    }
+  void Add(uint64_t word) {
+    if (!live_.MayContain(word)) return;
+    words_[count_++] = word;
+    if (count_ == words_.size()) LookUp();
   }
 
   void LookUp() {
@@ -35,19 +31,6 @@ class Candidates {
   size_t count_ = 0;
 };
 
-void AddExtra(void** extra, Candidates& candidates) {
-  const void* buffer = nullptr;
-  size_t bytes = 0;
-  // A short list of pairs; the bound only guards against one without an end.
-  for (int i = 0; i < 16 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
-    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[i + 1];
-    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr) {
-      bytes = *static_cast<size_t*>(extra[i + 1]);
-    }
-  }
-  if (buffer != nullptr) candidates.AddWordsOf(buffer, bytes);
-}
-
 // The finalizer of SplitMix64: every bit of the input reaches every bit of the output.
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -57,16 +40,24 @@ uint64_t Mix(uint64_t x) {
 
 }  // namespace
 
+std::pair<const void*, size_t> ExtraBuffer(void** extra) {
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  // A short list of pairs; the bound only guards against one without an end.
+  for (int i = 0; i < 16 && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = extra[i + 1];
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr) {
+      bytes = *static_cast<size_t*>(extra[i + 1]);
+    }
+  }
+  return {buffer, bytes};
+}
+
 void ScanLaunch(const ebt_launch& launch, const FunctionLayout& layout, const LiveBlocks& live,
                 std::vector<uint32_t>& touched) {
   touched.clear();
   Candidates candidates(live, touched);
-  if (launch.params != nullptr) {
-    for (size_t i = 0; i < layout.sizes.size(); ++i) {
-      if (launch.params[i] != nullptr) candidates.AddWordsOf(launch.params[i], layout.sizes[i]);
-    }
-  }
-  if (launch.extra != nullptr) AddExtra(launch.extra, candidates);
+  VisitWords(launch, layout, [&candidates](uint64_t word) { candidates.Add(word); });
   candidates.LookUp();
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());

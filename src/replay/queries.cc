@@ -91,6 +91,11 @@ void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUde
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       std::memcpy(value, &block->second.pool, sizeof(CUmemoryPool));
       return;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: {  // host pages may stand behind the address just now
+      const CUmemorytype device = CU_MEMORYTYPE_DEVICE;
+      std::memcpy(value, &device, sizeof(device));
+      return;
+    }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: {
       const unsigned no = 0;
       std::memcpy(value, &no, sizeof(no));
@@ -102,7 +107,8 @@ void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUde
 }
 
 uint64_t Replayer::OnHost(const Space& space) const {
-  return space.cold_on_device() ? 0 : cold_live_bytes_;
+  if (!space.swap()) return space.cold_on_device() ? 0 : cold_live_bytes_;
+  return cold_live_bytes_ - std::min(cold_live_bytes_, space.swap()->Counters().device_bytes);
 }
 
 uint64_t Replayer::Reserved(const Space& space) const {

@@ -11,7 +11,6 @@ namespace ebt::replay {
 namespace {
 
 using memory::Arena;
-using tier::Prefetcher;
 
 // After so many allocations of which so few were in the plan, the plan is another job's.
 constexpr uint64_t kTrialAllocations = 128;
@@ -23,27 +22,8 @@ Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions optio
     : driver_(driver),
       plan_(std::move(plan)),
       options_(options),
-      matcher_(plan_, [] { return callsite::Capture(); }) {
-  FindTransfers();
-}
-
-void Replayer::FindTransfers() {
-  const auto add = [this](const plan::Slot& slot) {
-    if (slot.tier != plan::Tier::kCold || slot.use != plan::ColdUse::kPrefetch) return;
-    const uint64_t offset = slot.offset - plan_.warm_bytes;
-    if (slot.fetch_launch >= 0)
-      transfers_.push_back({static_cast<uint32_t>(slot.fetch_launch), Prefetcher::Direction::kFetch,
-                            offset, slot.bytes});
-    if (slot.evict_launch >= 0)
-      transfers_.push_back({static_cast<uint32_t>(slot.evict_launch) + 1,
-                            Prefetcher::Direction::kEvict, offset, slot.bytes});
-  };
-  for (const plan::Slot& slot : plan_.prologue)
-    if (slot.persistent) add(slot);
-  std::stable_sort(transfers_.begin(), transfers_.end(), [](const Transfer& a, const Transfer& b) {
-    return std::pair(a.launch, a.offset) < std::pair(b.launch, b.offset);
-  });
-}
+      points_(plan_),
+      matcher_(plan_, [] { return callsite::Capture(); }) {}
 
 void Replayer::Disable(const char* why) {
   if (!disabled_.exchange(true))
@@ -57,11 +37,14 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
   if (!space_ && !space_tried_) {
     // Once in a process's life: whoever else allocates meanwhile must wait for it anyway.
     space_tried_ = true;
-    bool prefetches = !transfers_.empty();
-    auto space = Space::Create(driver_, {plan_.warm_bytes, plan_.cold_bytes, options_.cold_managed,
-                                         prefetches, options_.host_budget, options_.guard});
+    auto space = Space::Create(
+        driver_, {plan_.warm_bytes, plan_.slab_bytes, options_.host_budget, options_.guard});
+    if (space.ok()) {
+      if (absl::Status added = AddColdParts(**space); !added.ok()) space = added;
+    }
     if (space.ok()) {
       space_ = *std::move(space);
+      naming_.store(space_->named() != nullptr, std::memory_order_release);
       for (CUdevice peer : peers_[space_->device()]) space_->AddPeer(peer);
     } else {
       Log(LogLevel::kWarning, "no memory of our own can be set up ({}): the program runs natively",
@@ -70,6 +53,28 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
     }
   }
   return space_ && space_->context() == context ? space_ : nullptr;
+}
+
+absl::Status Replayer::AddColdParts(Space& space) {
+  const absl::Status moving = AddMovingPart(space);
+  if (!moving.ok()) Log(LogLevel::kWarning, "no cold block is swapped: {}", Message(moving));
+  const bool moves = space.named() != nullptr;
+  homes_ = std::make_unique<ColdHomes>(
+      plan_, [&](uint64_t site) { return moves && options_.may_swap(site); });
+  if (homes_->other_bytes() == 0) return absl::OkStatus();
+  return space.AddCold({homes_->other_bytes(), options_.cold_managed, points_.HasPrefetches()});
+}
+
+absl::Status Replayer::AddMovingPart(Space& space) {
+  if (!options_.may_swap || plan_.slabs.empty()) return absl::OkStatus();
+  const ColdHomes wanted(plan_, options_.may_swap);
+  if (wanted.swapped_bytes() == 0) return absl::OkStatus();
+  if (options_.trial)
+    return space.AddTrial(wanted.swapped_bytes(),
+                          [this](const tier::Fault& fault) { options_.trial->Faulted(fault); });
+  std::vector<uint64_t> stays;
+  for (const plan::Slab& slab : plan_.slabs) stays.push_back(slab.stay_offset);
+  return space.AddSwapped(std::move(stays));
 }
 
 std::shared_ptr<Space> Replayer::AnySpace() {
@@ -100,18 +105,33 @@ bool Replayer::PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool
 
 const plan::Slot* Replayer::Match(const ebt_alloc& request) {
   const uint64_t fingerprint = callsite::Fingerprint();
-  MutexLock lock(&mutex_);
+  std::vector<const Point*> left;
+  const plan::Slot* slot = nullptr;
+  uint64_t steps = 0;
+  {
+    MutexLock lock(&mutex_);
+    const uint64_t steps_before = matcher_.steps();
+    slot = Follow(request.bytes, fingerprint, &left);
+    if (matcher_.steps() != steps_before) steps = matcher_.steps();
+  }
+  if (steps > 0 && options_.trial) options_.trial->Stepped(steps);
+  if (!left.empty()) Perform(left, request.stream);
+  return slot;
+}
+
+const plan::Slot* Replayer::Follow(uint64_t bytes, uint64_t fingerprint,
+                                   std::vector<const Point*>* left) {
   const plan::Slot* const before = matcher_.last();
-  const plan::Slot* slot = matcher_.Next(request.bytes, fingerprint);
+  const plan::Slot* slot = matcher_.Next(bytes, fingerprint);
   const uint64_t seen = matcher_.matched() + matcher_.missed();
   if (seen == kTrialAllocations && matcher_.matched() < kLeastMatched)
     Disable(
         "the plan does not fit this job (it was made from another one, or the job's "
         "arguments changed; record and plan again)");
   if (slot && slot == matcher_.last()) {
-    // The step began anew. Launch counts do not tell: a run may launch more than the recording.
-    if (before && slot <= before) next_transfer_.store(0, std::memory_order_relaxed);
-    step_launch_.store(slot->launch, std::memory_order_relaxed);
+    if (before && slot <= before) points_.Restarted(left);
+    points_.At(slot->launch);
+    in_step_.store(true, std::memory_order_relaxed);
   }
   return slot;
 }
@@ -119,14 +139,20 @@ const plan::Slot* Replayer::Match(const ebt_alloc& request) {
 bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request,
                        Block* block) {
   const bool cold = slot.tier == plan::Tier::kCold;
-  Arena* arena = cold ? space.cold() : space.warm();
+  const ColdHome home = cold ? homes_->Of(slot) : ColdHome{false, slot.offset};
+  Arena* arena = home.swapped ? space.swapped() : cold ? space.cold() : space.warm();
   if (!arena) return false;
-  const uint64_t offset = slot.offset - (cold ? plan_.warm_bytes : 0);
-  const Arena::Outcome outcome = request.kind == EBT_ALLOC_LINEAR
-                                     ? arena->TakeIdleAt(offset, request.bytes)
-                                     : arena->TakeAt(offset, request.bytes, request.stream);
+  const auto take = [&] {
+    return request.kind == EBT_ALLOC_LINEAR
+               ? arena->TakeIdleAt(home.offset, request.bytes)
+               : arena->TakeAt(home.offset, request.bytes, request.stream);
+  };
+  Arena::Outcome outcome = take();
+  if (outcome == Arena::Outcome::kOccupied && !cold && space.swap() &&
+      space.swap()->MakeRoom(home.offset, request.bytes))
+    outcome = take();
   if (outcome != Arena::Outcome::kServed) return false;
-  *block = {arena, offset, request.bytes, nullptr, cold};
+  *block = {arena, home.offset, request.bytes, nullptr, cold, home.swapped ? slot.site : 0};
   return true;
 }
 
@@ -134,7 +160,7 @@ bool Replayer::PlaceAnywhere(Space& space, const ebt_alloc& request, Block* bloc
   uint64_t offset = 0;
   Arena& arena = space.dynamic();
   if (arena.Take(request.bytes, request.stream, &offset) != Arena::Outcome::kServed) return false;
-  *block = {&arena, offset, request.bytes, nullptr, false};
+  *block = {&arena, offset, request.bytes, nullptr, false, 0};
   return true;
 }
 
@@ -170,6 +196,11 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   {
     MutexLock lock(&mutex_);
     blocks_[address] = block;
+    if (block.arena == space.swapped()) {
+      space.named()->Add(block.offset, block.bytes);
+      if (options_.trial && !touched_sites_.contains(block.site))
+        untouched_[block.offset] = block.site;
+    }
     if (block.cold) cold_live_bytes_ += rounded;
     cold_peak_bytes_ = std::max(cold_peak_bytes_, cold_live_bytes_);
     // What the arenas hold is counted once, with the default pool.
@@ -186,6 +217,10 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
     if (at == blocks_.end()) return false;
     *block = at->second;
     blocks_.erase(at);
+    if (space_ && space_->named() && block->arena == space_->swapped()) {
+      space_->named()->Remove(block->offset);
+      untouched_.erase(block->offset);
+    }
     rounded = AlignUp(block->bytes, kBlockAlignment);
     if (block->cold) cold_live_bytes_ -= rounded;
   }
@@ -220,25 +255,18 @@ void Replayer::Native(const ebt_alloc&, CUdeviceptr) {
   native_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Replayer::Launch(CUstream stream) {
-  launches_.fetch_add(1, std::memory_order_relaxed);
-  if (transfers_.empty() || disabled_.load(std::memory_order_relaxed)) return;
-  const uint32_t launch = step_launch_.fetch_add(1, std::memory_order_relaxed);
-  uint32_t next = next_transfer_.load(std::memory_order_relaxed);
-  if (next >= transfers_.size() || transfers_[next].launch > launch || Capturing(stream)) return;
-  std::shared_ptr<Space> space;
+void Replayer::NoteTouchedSites(const std::vector<tier::Extent>& extents) {
+  std::vector<uint64_t> fresh;
   {
     MutexLock lock(&mutex_);
-    // In the prologue nothing moves: the state is only being made there.
-    if (matcher_.last() == nullptr) return;
-    space = space_;
+    for (const tier::Extent& extent : extents) {
+      const auto at = untouched_.find(extent.offset);
+      if (at == untouched_.end()) continue;
+      if (touched_sites_.insert(at->second).second) fresh.push_back(at->second);
+      untouched_.erase(at);
+    }
   }
-  if (!space || !space->prefetcher()) return;
-  while (next < transfers_.size() && transfers_[next].launch <= launch) {
-    if (!next_transfer_.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) continue;
-    const Transfer& transfer = transfers_[next++];
-    space->prefetcher()->Request(transfer.direction, transfer.offset, transfer.bytes, stream);
-  }
+  for (uint64_t site : fresh) options_.trial->SiteTouched(site);
 }
 
 void Replayer::PoolTrim() {

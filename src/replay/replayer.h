@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,14 +16,30 @@
 #include "hooks/core_api.h"
 #include "src/base/mutex.h"
 #include "src/plan/plan.h"
+#include "src/replay/cold_homes.h"
 #include "src/replay/matcher.h"
+#include "src/replay/points.h"
 #include "src/replay/pools.h"
 #include "src/replay/space.h"
 
 namespace ebt::replay {
 
+// Told what happens in a trial, from any thread.
+class TrialObserver {
+ public:
+  virtual ~TrialObserver() = default;
+  virtual void Stepped(uint64_t steps) = 0;     // whole steps gone through so far
+  virtual void SiteTouched(uint64_t site) = 0;  // once a site
+  virtual void Faulted(const tier::Fault& fault) = 0;
+};
+
 struct ReplayOptions {
-  bool cold_managed = true;   // false: cold blocks stay on the device
+  bool cold_managed = true;  // false: cold blocks stay on the device
+  // Sites whose blocks the swap engine may move. Empty: none.
+  std::function<bool(uint64_t)> may_swap;
+  // `ebbtide verify`: those sites' blocks are mapped only while they are named, and what comes
+  // of it is told. NULL: no trial.
+  TrialObserver* trial = nullptr;
   uint64_t budget = 0;        // bytes of device memory the process is told it has; 0: all
   uint64_t host_budget = 0;   // bytes of host memory for cold blocks
   int* (*guard)() = nullptr;  // the calling thread's re-entrancy guard
@@ -37,7 +54,12 @@ class Replayer {
   bool Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* result);
   bool Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result);
   void Native(const ebt_alloc& request, CUdeviceptr ptr);  // the driver served it
-  void Launch(CUstream stream);                            // before the driver's call
+  // Before the driver's call. True: Touched is to be called by the same thread right after it.
+  bool Launch(const ebt_launch& launch);
+  bool Copy(const ebt_copy& copy);
+  void Touched();
+  void GraphLaunch(CUstream stream);   // before the driver's call
+  void AddressTaken(CUdeviceptr ptr);  // it goes into something opaque
 
   bool MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   bool AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
@@ -67,25 +89,32 @@ class Replayer {
     uint64_t bytes;     // as requested
     CUmemoryPool pool;  // whose counters it is in; NULL: linear memory
     bool cold;
+    uint64_t site;  // of a block that moves or is on trial
   };
   using Blocks = absl::flat_hash_map<CUdeviceptr, Block>;
-  // A transfer that is due before launch `launch` of a step.
-  struct Transfer {
-    uint32_t launch;
-    tier::Prefetcher::Direction direction;
-    uint64_t offset, bytes;  // within the cold part
-  };
-
   // The space of the current context, made on first use; nullptr: not ours to serve. Shared,
   // so that a context that goes away under a call takes nothing from under it.
   std::shared_ptr<Space> CurrentSpace();
   // The space whichever context is current, nullptr if there is none.
   std::shared_ptr<Space> AnySpace();
+  // The space if some of its blocks move or are on trial.
+  std::shared_ptr<Space> NamingSpace();
+  absl::Status AddColdParts(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddMovingPart(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget();
   bool Capturing(CUstream stream);
   // The pool that the request takes from; false: a pool that we do not stand in for.
   bool PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool* pool);
   const plan::Slot* Match(const ebt_alloc& request);
+  // left: what the step that ended has not reached.
+  const plan::Slot* Follow(uint64_t bytes, uint64_t fingerprint, std::vector<const Point*>* left)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Brings what the calling thread's work names to where the work will find it.
+  template <typename Name>
+  bool Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name);
+  void NoteTouchedSites(const std::vector<tier::Extent>& extents);
+  void LaunchPoints(CUstream stream);
+  void Perform(const std::vector<const Point*>& due, CUstream stream);
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
@@ -99,21 +128,22 @@ class Replayer {
   // The block that `ptr` lies in, end() if none of ours.
   Blocks::const_iterator Holding(CUdeviceptr ptr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPeer(CUdevice owner, CUdevice peer);
-  void FindTransfers();
   void Disable(const char* why);
 
   const DriverApi& driver_;
   const plan::Plan plan_;
   const ReplayOptions options_;
-  std::vector<Transfer> transfers_;  // by launch
+  Points points_;
 
   std::atomic<bool> disabled_{false};
   std::atomic<size_t> captures_{0};  // size of capturing_
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
-  std::atomic<uint32_t> step_launch_{0};  // launches of the present step so far
-  std::atomic<uint32_t> next_transfer_{0};
+  std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made
+  std::atomic<bool> naming_{false};   // some blocks move or are on trial
 
   Mutex mutex_;
+  // Set together with space_ and never changed.
+  std::unique_ptr<ColdHomes> homes_;
   std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);
@@ -121,6 +151,9 @@ class Replayer {
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
+  // A trial's: the site of each block on trial, by its offset, until it has been seen touched.
+  absl::flat_hash_map<uint64_t, uint64_t> untouched_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<uint64_t> touched_sites_ ABSL_GUARDED_BY(mutex_);
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
   uint64_t cold_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   PoolCounters pools_;

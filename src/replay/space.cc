@@ -26,47 +26,82 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   ledger_ = std::make_unique<memory::StreamLedger>(driver_);
   if (driver_.fn_cuDeviceGetDefaultMemPool(&default_pool_, device) != CUDA_SUCCESS)
     default_pool_ = nullptr;
+  options_ = options;
   if (options.warm_bytes > 0) {
-    auto warm = OnDevice(options.warm_bytes);
+    auto warm =
+        OnDevice(options.warm_bytes,
+                 options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes);
     if (!warm.ok()) return warm.status();
     warm_ = *std::move(warm);
+    warm_range_ = on_device_.back().range;
   }
   size_t total = 0;
   if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
     return absl::UnavailableError("the size of the device's memory is not known");
-  auto dynamic = OnDevice(AlignUp(total, 2 * kMiB));
+  auto dynamic = OnDevice(AlignUp(total, 2 * kMiB), memory::MappedRange::kChunkBytes);
   if (!dynamic.ok()) return dynamic.status();
   dynamic_ = *std::move(dynamic);
-  return options.cold_bytes > 0 ? BuildCold(options) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
-absl::Status Space::BuildCold(const SpaceOptions& options) {
-  if (options.cold_managed && options.cold_bytes > options.host_budget) {
-    Log(LogLevel::kWarning,
-        "cold blocks need {} of host memory and {} may be used: they stay on the device (free "
-        "host memory, raise EBBTIDE_HOST_BUDGET, or plan with a larger --budget)",
-        FormatSize(options.cold_bytes), FormatSize(options.host_budget));
-  } else if (options.cold_managed) {
-    auto range = tier::ManagedRange::Create(driver_, device(), options.cold_bytes);
+bool Space::MayUseHost(uint64_t bytes) {
+  if (host_bytes_ + bytes <= options_.host_budget) return true;
+  Log(LogLevel::kWarning,
+      "cold blocks need {} of host memory and {} may be used: they stay on the device (free "
+      "host memory, raise EBBTIDE_HOST_BUDGET, or plan with a larger --budget)",
+      FormatSize(host_bytes_ + bytes), FormatSize(options_.host_budget));
+  return false;
+}
+
+absl::Status Space::AddSwapped(std::vector<uint64_t> stays) {
+  const uint64_t bytes = stays.size() * options_.slab_bytes;
+  if (!warm_) return absl::FailedPreconditionError("the plan has no device part");
+  if (!MayUseHost(bytes)) return absl::ResourceExhaustedError("too little host memory");
+  auto engine = tier::SwapEngine::Create(
+      driver_, *warm_, *warm_range_, *ledger_,
+      {.slab_bytes = options_.slab_bytes, .stays = std::move(stays), .guard = options_.guard});
+  if (!engine.ok()) return engine.status();
+  host_bytes_ += bytes;
+  swap_ = engine->get();
+  named_ = std::make_unique<NamedBlocks>(driver_, swap_->base(), swap_->size());
+  swapped_ = std::make_unique<memory::Arena>(*std::move(engine), *ledger_);
+  return absl::OkStatus();
+}
+
+absl::Status Space::AddTrial(uint64_t bytes, std::function<void(const tier::Fault&)> on_fault) {
+  auto trial = tier::Trial::Create(driver_, context_, device(), bytes, options_.slab_bytes,
+                                   std::move(on_fault));
+  if (!trial.ok()) return trial.status();
+  trial_ = trial->get();
+  named_ = std::make_unique<NamedBlocks>(driver_, trial_->base(), trial_->size());
+  swapped_ = std::make_unique<memory::Arena>(*std::move(trial), *ledger_);
+  return absl::OkStatus();
+}
+
+absl::Status Space::AddCold(const ColdOptions& options) {
+  if (options.managed && MayUseHost(options.bytes)) {
+    auto range = tier::ManagedRange::Create(driver_, device(), options.bytes);
     if (range.ok()) {
       tier::ManagedRange* managed = range->get();
       cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
       cold_on_device_ = false;
+      host_bytes_ += options.bytes;
       if (options.prefetches)
         prefetcher_ = std::make_unique<tier::Prefetcher>(driver_, context_, device(), *managed,
-                                                         options.guard);
+                                                         options_.guard);
       return absl::OkStatus();
     }
     Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(range.status()));
   }
-  auto cold = OnDevice(options.cold_bytes);
+  auto cold = OnDevice(options.bytes, memory::MappedRange::kChunkBytes);
   if (!cold.ok()) return cold.status();
   cold_ = *std::move(cold);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<memory::Arena>> Space::OnDevice(uint64_t bytes) {
-  auto range = memory::MappedRange::Reserve(*pool_, bytes);
+absl::StatusOr<std::unique_ptr<memory::Arena>> Space::OnDevice(uint64_t bytes,
+                                                               uint64_t chunk_bytes) {
+  auto range = memory::MappedRange::Reserve(*pool_, bytes, chunk_bytes);
   if (!range.ok()) return range.status();
   memory::MappedRange* mapped = range->get();
   auto arena = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
@@ -91,6 +126,7 @@ void Space::Trim(const Part& part) {
   std::vector<memory::Piece> claimed;
   absl::flat_hash_set<uint64_t> chunks;
   for (uint64_t offset : part.range->MappedChunks()) {
+    if (swap_ && part.range == warm_range_ && swap_->Backs(offset)) continue;
     const auto pieces = part.arena->Claim(offset, part.range->ChunkBytesAt(offset));
     if (!pieces.empty()) chunks.insert(offset);
     claimed.insert(claimed.end(), pieces.begin(), pieces.end());
@@ -118,6 +154,7 @@ CUresult Space::Drain() {
 
 void Space::AddPeer(CUdevice peer) {
   pool_->AddPeer(peer);
+  if (swap_) swap_->RenewAccess();
   for (const Part& part : on_device_) {
     const CUresult result = part.range->RenewAccess();
     if (result != CUDA_SUCCESS)

@@ -4,39 +4,60 @@
 
 #include <cuda.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "src/memory/arena.h"
 #include "src/memory/page_pool.h"
+#include "src/replay/named_blocks.h"
 #include "src/tier/managed.h"
+#include "src/tier/swap.h"
+#include "src/tier/trial.h"
 
 namespace ebt::replay {
 
 struct SpaceOptions {
   uint64_t warm_bytes = 0;
-  uint64_t cold_bytes = 0;
-  bool cold_managed = false;  // false: cold blocks stay on the device
-  bool prefetches = false;    // the plan fetches some
-  uint64_t host_budget = 0;   // bytes of host memory for cold blocks
+  uint64_t slab_bytes = 0;   // of the plan; 0: it has no slabs
+  uint64_t host_budget = 0;  // bytes of host memory for cold blocks
   int* (*guard)() = nullptr;
+};
+
+struct ColdOptions {
+  uint64_t bytes = 0;
+  bool managed = false;     // false: they stay on the device
+  bool prefetches = false;  // the plan fetches some
 };
 
 // Thread-safe.
 class Space {
  public:
-  // For the device of the context that is current. When the cold part cannot be had on the host
-  // it stays on the device and one line says so.
+  // For the device of the context that is current.
   static absl::StatusOr<std::unique_ptr<Space>> Create(const DriverApi& driver,
                                                        const SpaceOptions& options);
+
+  // Parts for cold blocks, each added once, before anybody uses the space. Swapped blocks: on the
+  // swap engine, with the offsets of the slabs' stays in the warm part.
+  absl::Status AddSwapped(std::vector<uint64_t> stays);
+  // The same blocks on trial (tier/trial.h).
+  absl::Status AddTrial(uint64_t bytes, std::function<void(const tier::Fault&)> on_fault);
+  // The others. When they cannot be had on the host they stay on the device and one line says so.
+  absl::Status AddCold(const ColdOptions& options);
 
   CUcontext context() const { return context_; }
   CUdevice device() const { return pool_->device(); }
 
-  // Planned parts; the layout's offset minus the part's own start. NULL when the part is empty.
+  // Planned parts, NULL when empty; cold blocks lie where ColdHomes says.
   memory::Arena* warm() { return warm_.get(); }
+  memory::Arena* swapped() { return swapped_.get(); }
   memory::Arena* cold() { return cold_.get(); }
+  // Behind swapped(): one of the two, or neither.
+  tier::SwapEngine* swap() { return swap_; }
+  tier::Trial* trial() { return trial_; }
+  // The live blocks of swapped(); NULL without one.
+  NamedBlocks* named() { return named_.get(); }
   memory::Arena& dynamic() { return *dynamic_; }
   tier::Prefetcher* prefetcher() { return prefetcher_.get(); }
 
@@ -62,8 +83,9 @@ class Space {
  private:
   Space(const DriverApi& driver, CUcontext context) : driver_(driver), context_(context) {}
   absl::Status Build(CUdevice device, const SpaceOptions& options);
-  absl::Status BuildCold(const SpaceOptions& options);
-  absl::StatusOr<std::unique_ptr<memory::Arena>> OnDevice(uint64_t bytes);
+  absl::StatusOr<std::unique_ptr<memory::Arena>> OnDevice(uint64_t bytes, uint64_t chunk_bytes);
+  // Host memory for so many more bytes may be used; says so in one line if not.
+  bool MayUseHost(uint64_t bytes);
 
   struct Part {
     memory::Arena* arena;
@@ -73,10 +95,17 @@ class Space {
 
   const DriverApi& driver_;
   const CUcontext context_;
+  SpaceOptions options_;
+  uint64_t host_bytes_ = 0;  // that cold parts have so far
   // In this order: what comes later uses what stands before.
   std::unique_ptr<memory::PagePool> pool_;
   std::unique_ptr<memory::StreamLedger> ledger_;
   std::unique_ptr<memory::Arena> warm_, cold_, dynamic_;
+  memory::MappedRange* warm_range_ = nullptr;
+  std::unique_ptr<memory::Arena> swapped_;
+  tier::SwapEngine* swap_ = nullptr;
+  tier::Trial* trial_ = nullptr;
+  std::unique_ptr<NamedBlocks> named_;
   std::vector<Part> on_device_;  // the arenas that device memory stands behind
   CUmemoryPool default_pool_ = nullptr;
   bool cold_on_device_ = true;

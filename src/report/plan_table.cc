@@ -137,6 +137,19 @@ void PrintCold(const std::vector<const Slot*>& slots, Text& out) {
         FormatSize(in_place.bytes), in_place.blocks, FormatSize(fetched.bytes), fetched.blocks);
 }
 
+// Swapping has to be allowed: the table says by what, and what the step costs until then.
+void PrintSlabs(const plan::PlanResult& result, Text& out) {
+  const PlanSummary& summary = result.summary;
+  if (summary.slabs == 0) return;
+  Print(out, "      {} of it in {} slabs of {}: swapped once `ebbtide verify` has cleared it, or\n",
+        FormatSize(summary.slab_bytes), summary.slabs, FormatSize(result.plan.slab_bytes));
+  Print(out, "      with --cold swap");
+  if (summary.native_step_ms > 0) {
+    Print(out, "; until then the step takes {:.2f} ms", summary.managed_step_ms);
+  }
+  Print(out, "\n");
+}
+
 void PrintSites(const plan::PlanResult& result, size_t top, Text& out) {
   absl::flat_hash_map<uint64_t, std::string> labels;
   for (const plan::Site& site : result.plan.sites) labels[site.id] = site.label;
@@ -167,6 +180,7 @@ std::string PlanTable(const plan::PlanResult& result, size_t top_sites) {
   PrintTiers(result, out);
   PrintClasses(slots, out);
   PrintCold(slots, out);
+  PrintSlabs(result, out);
   PrintSites(result, top_sites, out);
   Print(out, "\nPlanned in {:.2f} s\n", summary.plan_seconds);
   return fmt::to_string(out);

@@ -68,16 +68,25 @@ int Free(CUdeviceptr ptr, CUstream stream, int ordered, CUresult* result) {
   }
 }
 
-void Launch(const ebt_launch* launch) {
-  Shielded([&] {
-    if (auto* replayer = g_engine->replayer()) return replayer->Launch(launch->stream);
+int Launch(const ebt_launch* launch) {
+  return Shielded(0, [&]() -> int {
+    if (auto* replayer = g_engine->replayer()) return replayer->Launch(*launch);
     if (auto* recorder = g_engine->recorder()) recorder->Launched(*launch);
+    return 0;
   });
 }
 
-void Copy(const ebt_copy* copy) {
-  Shielded([&] {
+int Copy(const ebt_copy* copy) {
+  return Shielded(0, [&]() -> int {
+    if (auto* replayer = g_engine->replayer()) return replayer->Copy(*copy);
     if (auto* recorder = g_engine->recorder()) recorder->Copied(*copy);
+    return 0;
+  });
+}
+
+void Touched() {
+  Shielded([&] {
+    if (auto* replayer = g_engine->replayer()) replayer->Touched();
   });
 }
 
@@ -134,7 +143,9 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_CAPTURE_END:
       return replayer.CaptureEnded(static_cast<CUstream>(object));
     case EBT_GRAPH_LAUNCH:  // counts as one launch, as it does in a recording
-      return replayer.Launch(static_cast<CUstream>(const_cast<void*>(detail)));
+      return replayer.GraphLaunch(static_cast<CUstream>(const_cast<void*>(detail)));
+    case EBT_ADDRESS_TAKEN:
+      return replayer.AddressTaken(reinterpret_cast<CUdeviceptr>(object));
     case EBT_POOL_CREATE:
       return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
                                   *static_cast<const CUmemPoolProps*>(detail));
@@ -209,6 +220,7 @@ const ebt_core kCore = {
     .free = &Free,
     .launch = &Launch,
     .copy = &Copy,
+    .touched = &Touched,
     .mem_info = &MemInfo,
     .address_range = &AddressRange,
     .pointer_attribute = &PointerAttribute,

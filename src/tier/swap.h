@@ -17,16 +17,22 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
 #include "src/memory/arena.h"
 #include "src/memory/backing.h"
 #include "src/memory/page_pool.h"
 #include "src/memory/stream_ledger.h"
+#include "src/tier/mover.h"
+#include "src/tier/slab_memory.h"
+#include "src/tier/wait_sampler.h"
 
 namespace ebt::tier {
 
@@ -98,6 +104,10 @@ class SwapEngine : public memory::Backing {
   // place. True when there were any.
   bool MakeRoom(uint64_t offset, uint64_t bytes);
 
+  // The application copies between host and device: the engine's own copies give way for a
+  // while. Cheap.
+  void ApplicationCopy() { mover_->ApplicationCopy(); }
+
   // Device-arena chunks behind slabs' stays, which must keep their handles (memory given back
   // from under an alias would not be free).
   bool Backs(uint64_t chunk_offset) const;
@@ -108,8 +118,115 @@ class SwapEngine : public memory::Backing {
   SwapCounters Counters() const;
 
  private:
-  SwapEngine();
-  // Filled in by its author.
+  // A slab's address shows its host pages in kInPlace and the handle behind its stay in all the
+  // others, where its bytes are: on the host (kHome), on the device (kStaying), or on their way
+  // by a copy that is queued with the mover (kArriving, kLeaving). kArriving and kLeaving end
+  // lazily, see Settle.
+  enum class State : uint8_t { kInPlace, kHome, kArriving, kStaying, kLeaving };
+
+  struct Slab {
+    uint64_t stay = 0;
+    State state = State::kInPlace;
+    bool pinned = false;         // no planned fetch or evict any more
+    bool held = false;           // pinned where it stays on the device
+    bool evict_pending = false;  // wanted while touches were in flight
+    uint32_t in_flight = 0;      // Touch without its Touched
+    uint32_t busy_misses = 0;    // in a row
+    uint64_t touches = 0;        // changes with every one in place
+    uint64_t ticket = 0;         // of the copy that was queued last
+    // Streams that touched it since it is where it is; on the device: that wait for the arrival.
+    std::vector<memory::StreamTag> tags;
+    CUevent gate_in = nullptr, in_done = nullptr, gate_out = nullptr, out_done = nullptr;
+    // Written by the mover's thread before the copy counts as issued.
+    std::atomic<bool> refused{false};     // the copy that was queued last
+    std::atomic<bool> holds_stay{false};  // its place in the arena is ours
+    bool OnDevice() const { return state == State::kArriving || state == State::kStaying; }
+  };
+  struct Range {
+    size_t first = 0, end = 0;  // slabs, half-open
+  };
+  enum Complaint : unsigned {
+    kCopyRefused = 1,
+    kOrderRefused = 2,
+    kRemapRefused = 4,
+    kOutOfReach = 8,
+    kAlwaysBusy = 16
+  };
+
+  SwapEngine(const DriverApi& driver, memory::Arena& device_arena,
+             memory::MappedRange& device_range, memory::StreamLedger& ledger,
+             const SwapOptions& options);
+  absl::Status Build() ABSL_LOCKS_EXCLUDED(mutex_);
+  CUresult MakeStreamsAndEvents();
+
+  Range SlabsOf(uint64_t offset, uint64_t bytes) const;
+  void Complain(Complaint kind, const char* what, CUresult result);
+  // Called by the mover's thread; take no lock of the engine.
+  void Arrived(Slab& slab, CUresult result);
+  void Left(Slab& slab, CUresult result);
+
+  // Takes note of a copy that has been issued by now.
+  void Settle(Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeStay(const Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ShowStay(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  CUresult ShowHome(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues the copy in of a slab that nobody uses. False: it is where it was, or at home.
+  bool BeginArrival(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sees the copy in issued. False: it was refused; the slab is at home.
+  bool SeeArrivalIssued(Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AbandonArrival(Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues the copy out of a slab on the device without touches in flight. False: it stays, or
+  // was found to be at home.
+  bool Leave(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // From kLeaving or kHome to kInPlace, or to kStaying when the copy out was refused. The lock
+  // is released while it waits; a touch in flight keeps the slab from moving meanwhile. False:
+  // the bytes cannot be reached.
+  bool PutInPlace(size_t index, bool off_plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The lock is released while it waits. False: the slab stays in place for now.
+  bool AwaitUsersInPlace(Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PollUntilDone(CUevent event, std::chrono::nanoseconds budget);
+  void CountBusy(Slab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Admit(size_t index, CUstream stream, memory::StreamTag tag)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitForArrival(Slab& slab, CUstream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PinSlab(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FlushLeaving(uint64_t offset, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AwaitOnHost(CUevent event);
+
+  const DriverApi& driver_;
+  memory::Arena& arena_;
+  memory::MappedRange& range_;
+  memory::StreamLedger& ledger_;
+  const uint64_t slab_bytes_;
+  const size_t count_;
+  std::vector<uint64_t> stays_;  // sorted
+  int* (*const guard_)();
+
+  // Streams that carry nothing but waits, so that what a copy waits for can be put together
+  // without touching the stream it will run on.
+  CUstream relay_in_ = nullptr, relay_out_ = nullptr, relay_idle_ = nullptr;
+  // Places are given back in the order of one of these, each behind few copies, and not in that
+  // of the copies' own stream, where later copies wait for later things.
+  CUstream markers_[8] = {};
+  size_t next_marker_ = 0;  // the mover's thread alone
+
+  // Held around driver calls that only queue work, since the order in which work is queued on
+  // the relays and on the application's streams must be the order in which slabs change state:
+  // two threads that touch, fetch and evict one slab would otherwise queue a use in front of
+  // the wait that it needs. It is never held while the device works, except on the rare ways out
+  // of a refusal. No deadlock can come of it: under it we wait only for the mover to issue,
+  // whose thread takes no lock of ours, and without it only for work that has been queued.
+  mutable Mutex mutex_;
+  std::unique_ptr<SlabMemory> memory_ ABSL_GUARDED_BY(mutex_);
+  CUdeviceptr base_ = 0;
+  std::unique_ptr<Slab[]> slabs_;  // what is not atomic in them is guarded by mutex_
+  SwapCounters counters_ ABSL_GUARDED_BY(mutex_);
+  mutable WaitSampler sampler_ ABSL_GUARDED_BY(mutex_);
+  // What fetches may still wait for users in place until one of them succeeds.
+  std::chrono::nanoseconds patience_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<uint64_t> device_bytes_{0};
+  std::atomic<unsigned> complained_{0};
+  std::unique_ptr<Mover> mover_;
 };
 
 }  // namespace ebt::tier

@@ -1,0 +1,11 @@
+#include "src/replay/json_text.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ebt::replay {
+
+std::string JsonText(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace ebt::replay

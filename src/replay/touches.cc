@@ -1,0 +1,149 @@
+// What work names of the blocks that move: before it is queued they are brought to where it will
+// find them.
+#include "src/replay/replayer.h"
+
+namespace ebt::replay {
+namespace {
+
+// What the calling thread is about to queue, from the hook's begin to `Touched`.
+struct Touching {
+  std::shared_ptr<Space> space;
+  std::vector<tier::Extent> extents;
+  CUstream stream = nullptr;
+  bool captured = false;
+};
+
+// Never destroyed: hooks run until the thread is gone.
+Touching& ThisThread() {
+  thread_local Touching* const touching = new Touching;
+  return *touching;
+}
+
+}  // namespace
+
+std::shared_ptr<Space> Replayer::NamingSpace() {
+  if (!naming_.load(std::memory_order_acquire)) return nullptr;
+  std::shared_ptr<Space> space = AnySpace();
+  return space && space->named() ? space : nullptr;
+}
+
+bool Replayer::Launch(const ebt_launch& launch) {
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  LaunchPoints(launch.stream);
+  std::shared_ptr<Space> space = NamingSpace();
+  if (!space) return false;
+  Touching& touching = ThisThread();
+  touching.extents.clear();
+  space->named()->OfLaunch(launch, &touching.extents);
+  return Touch(std::move(space), launch.stream,
+               [&](Space& naming) { return naming.named()->FunctionName(launch.function); });
+}
+
+bool Replayer::Copy(const ebt_copy& copy) {
+  std::shared_ptr<Space> space = NamingSpace();
+  if (!space) return false;
+  Touching& touching = ThisThread();
+  touching.extents.clear();
+  space->named()->OfSpan(copy.dst, copy.dst_span, &touching.extents);
+  space->named()->OfSpan(copy.src, copy.src_span, &touching.extents);
+  const bool over_link =
+      copy.kind == EBT_COPY_HTOD || copy.kind == EBT_COPY_DTOH || copy.kind == EBT_COPY_UNIFIED;
+  if (over_link && space->swap()) space->swap()->ApplicationCopy();
+  return Touch(std::move(space), copy.stream, [&](Space&) {
+    return std::string(copy.kind == EBT_COPY_MEMSET ? "a memset" : "a copy");
+  });
+}
+
+void Replayer::GraphLaunch(CUstream stream) {
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  LaunchPoints(stream);
+  // What a graph names was pinned when it was captured.
+  const std::shared_ptr<Space> space = NamingSpace();
+  if (!space || !space->trial()) return;
+  space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
+  space->trial()->Queued();
+}
+
+template <typename Name>
+bool Replayer::Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name) {
+  Touching& touching = ThisThread();
+  if (tier::Trial* trial = space->trial()) {
+    NoteTouchedSites(touching.extents);
+    trial->Begin(touching.extents, name(*space).c_str(),
+                 captures_.load(std::memory_order_relaxed) != 0);
+  } else if (touching.extents.empty()) {
+    return false;
+  } else {
+    touching.stream = stream;
+    touching.captured = Capturing(stream);
+    for (const tier::Extent& extent : touching.extents)
+      space->swap()->Touch(extent.offset, extent.bytes, stream, touching.captured);
+  }
+  touching.space = std::move(space);
+  return true;
+}
+
+void Replayer::Touched() {
+  Touching& touching = ThisThread();
+  const std::shared_ptr<Space> space = std::move(touching.space);
+  touching.space.reset();
+  if (!space) return;
+  if (space->trial()) return space->trial()->Queued();
+  for (const tier::Extent& extent : touching.extents)
+    space->swap()->Touched(extent.offset, extent.bytes, touching.stream, touching.captured);
+}
+
+void Replayer::AddressTaken(CUdeviceptr ptr) {
+  const std::shared_ptr<Space> space = NamingSpace();
+  if (!space) return;
+  Block block{};
+  {
+    MutexLock lock(&mutex_);
+    const auto at = Holding(ptr);
+    if (at == blocks_.end() || at->second.arena != space->swapped()) return;
+    block = at->second;
+  }
+  if (space->swap()) space->swap()->Pin(block.offset, block.bytes);
+  if (space->trial()) {
+    space->trial()->Begin({{block.offset, block.bytes}}, "a tensor map", /*capturing=*/true);
+    space->trial()->Queued();
+  }
+}
+
+void Replayer::LaunchPoints(CUstream stream) {
+  if (points_.empty() || !in_step_.load(std::memory_order_relaxed) ||
+      disabled_.load(std::memory_order_relaxed))
+    return;
+  std::vector<const Point*> due;
+  points_.Launched(&due);
+  if (!due.empty()) Perform(due, stream);
+}
+
+void Replayer::Perform(const std::vector<const Point*>& due, CUstream stream) {
+  if (Capturing(stream)) return;
+  const std::shared_ptr<Space> space = AnySpace();
+  if (!space) return;
+  const auto prefetch = [&](const Point& point, tier::Prefetcher::Direction direction) {
+    const ColdHome& home = homes_->Of(*point.slot);
+    if (space->prefetcher() && !home.swapped)
+      space->prefetcher()->Request(direction, home.offset, point.slot->bytes, stream);
+  };
+  for (const Point* point : due) {
+    switch (point->kind) {
+      case Point::Kind::kPrefetch:
+        prefetch(*point, tier::Prefetcher::Direction::kFetch);
+        break;
+      case Point::Kind::kPrefetchBack:
+        prefetch(*point, tier::Prefetcher::Direction::kEvict);
+        break;
+      case Point::Kind::kSwapIn:
+        if (space->swap()) space->swap()->Fetch(point->slab, stream);
+        break;
+      case Point::Kind::kSwapOut:
+        if (space->swap()) space->swap()->Evict(point->slab, stream);
+        break;
+    }
+  }
+}
+
+}  // namespace ebt::replay
