@@ -1,0 +1,155 @@
+// Whatever the driver refuses, the bytes are right; and threads that use the swap engine at once.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/swap_fixture.h"
+
+namespace ebt::tier {
+namespace {
+
+class SwapFaultsTest : public SwapFixture, public ::testing::WithParamInterface<const char*> {
+ protected:
+  // As UseWarm, but the place may be held by a slab that could not leave.
+  void TryWarm(uint64_t offset, CUstream stream) {
+    auto outcome = arena_->TakeAt(offset, kSlab, stream);
+    if (outcome == memory::Arena::Outcome::kOccupied && engine_->MakeRoom(offset, kSlab))
+      outcome = arena_->TakeAt(offset, kSlab, stream);
+    if (outcome != memory::Arena::Outcome::kServed) return;
+    Fill(arena_->base() + offset, -1.0F, kFloats, stream);
+    arena_->Give(offset, kSlab, stream);
+  }
+  void Step() {
+    for (size_t slab : {0, 1}) {
+      engine_->Fetch(slab, stream_);
+      DoubleSlab(slab, stream_);
+      engine_->Evict(slab, stream_);
+      TryWarm(0, stream_);
+    }
+    DoubleSlab(0, stream_);  // off plan
+  }
+};
+
+TEST_P(SwapFaultsTest, ARefusalCostsTimeAndNoByte) {
+  const std::string symbol = GetParam();
+  // The calls of two steps, one refused at a time, and from there on all of them for a step.
+  for (int call = 1; call <= 24; ++call) {
+    MakeEngine({0, 0});
+    FillSlab(0, 1.0F, stream_);
+    FillSlab(1, 3.0F, stream_);
+    ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+    SetFaults((symbol + ":" + std::to_string(call) + "=2").c_str());
+    Step();
+    Step();
+    SetFaults("");
+    Step();
+    // 0 is doubled twice a step, 1 once.
+    EXPECT_EQ(Read(0, stream_), All(64.0F)) << symbol << " call " << call;
+    EXPECT_EQ(Read(1, stream_), All(24.0F)) << symbol << " call " << call;
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS) << symbol << " call " << call;
+    engine_.reset();
+    EXPECT_TRUE(arena_->IsFree(0, 4 * kSlab)) << symbol << " call " << call;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EachCall, SwapFaultsTest,
+                         ::testing::Values("cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent",
+                                           "cuEventCreate", "cuEventQuery", "cuEventSynchronize",
+                                           "cuEventElapsedTime", "cuMemMap", "cuMemUnmap",
+                                           "cuMemSetAccess", "cuMemCreate", "cuStreamIsCapturing"));
+
+TEST_F(SwapFixture, CopiesThatAreAlwaysRefusedLeaveTheSlabInPlace) {
+  MakeEngine({0});
+  FillSlab(0, 1.0F, stream_);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  SetFaults("cuMemcpyAsync:1+=999");
+  for (int step = 0; step < 3; ++step) {
+    engine_->Fetch(0, stream_);
+    DoubleSlab(0, stream_);
+    engine_->Evict(0, stream_);
+  }
+  EXPECT_TRUE(arena_->IsFree(0, kSlab));
+  SetFaults("");
+  EXPECT_EQ(Read(0, stream_), All(8.0F));
+}
+
+TEST_F(SwapFixture, ACopyOutThatIsAlwaysRefusedKeepsTheSlabOnTheDevice) {
+  MakeEngine({0});
+  FillSlab(0, 1.0F, stream_);
+  engine_->Fetch(0, stream_);
+  DoubleSlab(0, stream_);
+  SetFaults("cuMemcpyAsync:1+=999");
+  engine_->Evict(0, stream_);
+  EXPECT_FALSE(engine_->MakeRoom(0, kSlab));
+  EXPECT_FALSE(arena_->IsFree(0, kSlab));
+  DoubleSlab(0, stream_);
+  SetFaults("");
+  EXPECT_EQ(Read(0, stream_), All(4.0F));
+  engine_->Evict(0, stream_);
+  EXPECT_TRUE(engine_->MakeRoom(0, kSlab));
+  EXPECT_EQ(Read(0, stream_), All(4.0F));
+}
+
+TEST_F(SwapFixture, HostPagesThatCannotBeMappedInPlaceMakeTheSlabComeToTheDevice) {
+  MakeEngine({0});
+  FillSlab(0, 1.0F, stream_);
+  engine_->Fetch(0, stream_);
+  DoubleSlab(0, stream_);
+  engine_->Evict(0, stream_);
+  SetFaults("cuMemUnmap:1+=999");
+  EXPECT_EQ(Read(0, stream_), All(2.0F));
+  EXPECT_EQ(engine_->Counters().device_bytes, kSlab);
+}
+
+TEST_F(SwapFixture, ThreadsMayTouchFetchEvictAndAskForRoomAtOnce) {
+  MakeEngine({0, 0, kSlab, kSlab});
+  for (size_t slab : {0, 1, 2, 3}) FillSlab(slab, 1.0F, stream_);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  constexpr int kRounds = test::StormOf(100);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (size_t first : {0, 2}) {
+    threads.emplace_back([this, first] {
+      ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+      const CUstream stream = NewStream();
+      for (int round = 0; round < kRounds; ++round) {
+        const size_t slab = first + round % 2;
+        engine_->Fetch(slab, stream);
+        DoubleSlab(slab, stream);
+        engine_->Touch(slab * kSlab, kSlab, stream, false);
+        Scale(Address(slab), -0.5F, kFloats, stream);
+        engine_->Touched(slab * kSlab, kSlab, stream, false);
+        engine_->Evict(slab, stream);
+      }
+      ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    });
+  }
+  threads.emplace_back([this, &over] {
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    const CUstream stream = NewStream();
+    while (!over) {
+      if (arena_->TakeAt(0, 2 * kSlab, stream) == memory::Arena::Outcome::kServed) {
+        Fill(arena_->base(), -1.0F, 2 * kFloats, stream);
+        arena_->Give(0, 2 * kSlab, stream);
+      } else {
+        engine_->MakeRoom(0, 2 * kSlab);
+      }
+      engine_->ApplicationCopy();
+      engine_->Counters();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  });
+  threads[0].join();
+  threads[1].join();
+  over = true;
+  threads[2].join();
+  // Doubled and halved again as often.
+  for (size_t slab : {0, 1, 2, 3}) EXPECT_EQ(Read(slab, stream_), All(1.0F));
+}
+
+}  // namespace
+}  // namespace ebt::tier
