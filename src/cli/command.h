@@ -24,6 +24,8 @@ struct Invocation {
 void AddRecord(Invocation& invocation);
 void AddPlan(Invocation& invocation);
 void AddRun(Invocation& invocation);
+void AddVerify(Invocation& invocation);
+void AddReport(Invocation& invocation);
 void AddDoctor(Invocation& invocation);
 void AddEnv(Invocation& invocation);
 

@@ -37,6 +37,8 @@ int Main(int argc, char** argv) {
   AddRecord(invocation);
   AddPlan(invocation);
   AddRun(invocation);
+  AddVerify(invocation);
+  AddReport(invocation);
   AddDoctor(invocation);
   AddEnv(invocation);
 

@@ -1,4 +1,6 @@
 // `ebbtide run`: CMD keeps to a plan.
+#include <filesystem>
+
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
@@ -13,6 +15,7 @@ struct RunOptions {
   std::string budget;
   std::string host_budget;
   std::string cold;
+  std::string log;
   bool strict = false;
   std::string torch_backend;
 };
@@ -47,6 +50,14 @@ uint64_t Budget(const RunOptions& options, const Environment& environment) {
   return ParseSize(text).value_or(0);
 }
 
+// The user named this very file. With a placeholder in it nobody knows yet which one will be
+// written, and what is there stays.
+void RemoveOldLog(const std::string& path) {
+  std::error_code error;
+  if (path.find('{') == std::string::npos && std::filesystem::is_regular_file(path, error))
+    std::filesystem::remove(path, error);
+}
+
 int Run(const RunOptions& options, const std::vector<std::string>& command) {
   std::string path = PlanPath(options);
   if (path.empty()) {
@@ -77,6 +88,10 @@ int Run(const RunOptions& options, const std::vector<std::string>& command) {
   if (!options.budget.empty()) (*environment)["EBBTIDE_BUDGET"] = options.budget;
   if (!options.host_budget.empty()) (*environment)["EBBTIDE_HOST_BUDGET"] = options.host_budget;
   if (!options.cold.empty()) (*environment)["EBBTIDE_COLD"] = options.cold;
+  if (!options.log.empty()) {
+    (*environment)["EBBTIDE_RUN_LOG"] = AbsolutePath(options.log);
+    RemoveOldLog(AbsolutePath(options.log));
+  }
   if (strict) (*environment)["EBBTIDE_STRICT"] = "1";
   return RunCommand(command, *environment);
 }
@@ -86,7 +101,7 @@ int Run(const RunOptions& options, const std::vector<std::string>& command) {
 void AddRun(Invocation& invocation) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = invocation.app.add_subcommand("run", "Run CMD and keep its memory to a plan");
-  SetSynopsis(run, "[--plan FILE] [--budget SIZE] [--cold auto|managed|off] [--strict] -- CMD...");
+  SetSynopsis(run, "[--plan FILE] [--budget SIZE] [--log FILE] [--strict] -- CMD...");
   run->add_option("--plan", options->plan,
                   "Plan to keep to, made by `ebbtide plan`; {rank} is filled in")
       ->type_name("FILE");
@@ -95,9 +110,14 @@ void AddRun(Invocation& invocation) {
   AddSizeOption(run, "--host-budget", &options->host_budget,
                 "Host memory that cold blocks may use (default: half of what is free)");
   run->add_option("--cold", options->cold,
-                  "How cold blocks leave the device: auto, managed, or off (they stay)")
+                  "How cold blocks leave the device: auto (swap what `ebbtide verify` has cleared, "
+                  "managed for the rest), swap (without that check), managed, or off (they stay)")
       ->type_name("HOW")
-      ->check(CLI::IsMember({"auto", "managed", "off"}));
+      ->check(CLI::IsMember({"auto", "swap", "managed", "off"}));
+  run->add_option("--log", options->log,
+                  "Log of what is moved and waited for, for `ebbtide report`; {rank} and {pid} are "
+                  "filled in")
+      ->type_name("FILE");
   run->add_flag("--strict", options->strict,
                 "Fail with 125 where CMD would otherwise run without Ebbtide");
   AddTorchBackendOption(run, &options->torch_backend);

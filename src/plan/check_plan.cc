@@ -225,12 +225,12 @@ absl::Status CheckPlan(const Plan& plan) {
                                         plan.schema, kSchemaVersion));
   }
   if (auto status = CheckRegions(plan); !status.ok()) return status;
-  if (auto status = CheckSlabs(plan); !status.ok()) return status;
-  if (auto status = CheckCleared(plan); !status.ok()) return status;
   if (auto status = SequenceCheck(plan, plan.prologue, "prologue").Run(); !status.ok()) {
     return status;
   }
   if (auto status = SequenceCheck(plan, plan.step, "step").Run(); !status.ok()) return status;
+  if (auto status = CheckSlabs(plan); !status.ok()) return status;
+  if (auto status = CheckCleared(plan); !status.ok()) return status;
   absl::flat_hash_set<uint64_t> sites;
   for (const Site& site : plan.sites) {
     if (!sites.insert(site.id).second) {

@@ -70,20 +70,6 @@ void AddSlabs(const Tiering& tiering, Plan& plan) {
   }
 }
 
-// The step's time with the slabs swapped.
-double SwappedStepMs(const Tiering& tiering, const StepClock& clock, const DeviceModel& device) {
-  std::vector<uint32_t> swapped = tiering.slabs.lives;
-  std::sort(swapped.begin(), swapped.end());
-  std::vector<ColdBlock> others;
-  for (size_t i = 0; i < tiering.cold.size(); ++i) {
-    if (!std::binary_search(swapped.begin(), swapped.end(), tiering.cold_lives[i])) {
-      others.push_back(tiering.cold[i]);
-    }
-  }
-  const Transfers transfers = ScheduleFetches(device, clock, others);
-  return PredictStepMs(device, clock, others, transfers) + tiering.slabs.stall_ms;
-}
-
 void AddSites(const profile::Profile& profile, Plan& plan) {
   absl::flat_hash_set<uint64_t> used;
   for (const auto* slots : {&plan.prologue, &plan.step}) {
@@ -169,6 +155,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.slabs = plan.slabs.size();
   summary.native_step_ms = plan.native_step_ms;
   summary.predicted_step_ms = plan.predicted_step_ms;
+  summary.managed_step_ms = tiering.managed_ms;
   const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
   const bool forced = options.budget > 0 && everything > options.budget;
   summary.bound_step_ms =
@@ -202,12 +189,10 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   Plan& plan = result.plan;
   plan.overhead_bytes = tiering_options.overhead_bytes;
   plan.native_step_ms = clock.step_ms;
-  plan.predicted_step_ms = SwappedStepMs(tiering, clock, options.device);
+  plan.predicted_step_ms = tiering.swapped_ms;
   plan.max_live_bytes = max_live;
   plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
   result.summary = Summarize(profile, *timeline, tiering, plan, options);
-  result.summary.managed_step_ms =
-      PredictStepMs(options.device, clock, tiering.cold, tiering.transfers);
   result.sites = SumSites(profile, *timeline, behaviour, tiering);
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

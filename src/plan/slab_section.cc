@@ -15,9 +15,9 @@ namespace {
 constexpr uint64_t kSlabPart = 64;
 // The link is not had to itself: the application copies too, and copies start a little late.
 constexpr double kLinkMargin = 1.1;
-// Rounds of leaving out what needs no moving. It takes one or two; a step that needs more has no
-// short window in which its state is used.
-constexpr int kMostRounds = 8;
+// Rounds of leaving out what needs no moving or finds no room. It takes a few; a step that needs
+// more than these has no short windows in which its state is used.
+constexpr int kMostRounds = 32;
 
 // Most bytes live in each stretch of the step from one launch to the next.
 struct LiveProfile {
@@ -69,6 +69,7 @@ class SectionMaker {
         timeline_(timeline),
         behaviour_(behaviour),
         tiers_(std::move(tiers)),
+        in_place_(tiers_.size(), false),
         clock_(clock),
         device_(device) {}
 
@@ -82,11 +83,14 @@ class SectionMaker {
       SlabSection section = Stack();
       if (section.lives.empty()) return Without(std::move(to_device));
       const StaySchedule schedule = Schedule(section, keep_free);
+      if (schedule.raised > 0) {
+        LeaveInPlace(section, schedule);
+        continue;
+      }
       if (Any(schedule.always)) {
         LeaveOut(section, schedule.always, to_device);
         continue;
       }
-      if (HoldsEverything(section)) return {};
       section.slabs = schedule.slabs;
       section.stall_ms = schedule.stall_ms;
       section.to_device = std::move(to_device);
@@ -122,6 +126,7 @@ class SectionMaker {
     SlabSection section;
     for (uint32_t i = 0; i < tiers_.size(); ++i) {
       const Traits& traits = behaviour_.traits[i];
+      if (in_place_[i]) continue;
       if (tiers_[i] == Tier::kCold && timeline_.lives[i].span == Span::kPersistent &&
           traits.block_class == BlockClass::kOptimizerState && traits.idle >= kIdleEnough) {
         section.lives.push_back(i);
@@ -163,7 +168,7 @@ class SectionMaker {
     return uses;
   }
 
-  StaySchedule Schedule(SlabSection& section, uint64_t keep_free) const {
+  StaySchedule Schedule(const SlabSection& section, uint64_t keep_free) const {
     const LiveProfile live = ReadLive(timeline_, DeviceItems());
     StayProblem problem{.clock = clock_, .uses = Uses(section)};
     const double bytes = double(section.slab_bytes) * kLinkMargin * 1e3;
@@ -178,13 +183,13 @@ class SectionMaker {
       }
       return ScheduleStays(problem);
     };
-    StaySchedule schedule = within(live.peak);
-    section.least_live_bytes = live.peak + uint64_t(schedule.raised) * section.slab_bytes;
+    const uint64_t limit = live.peak - std::min(live.peak, keep_free);
+    StaySchedule schedule = within(limit);
     // A warm-up that needs more than any step leaves room in which nothing would ever have to
     // move; on the device for good the blocks would add to that warm-up.
-    if (live.peak > live.step_peak && Any(schedule.always)) schedule = within(live.step_peak);
-    if (keep_free > 0 && !Any(schedule.always)) {
-      schedule = within(live.peak - std::min(live.peak, keep_free));
+    if (schedule.raised == 0 && Any(schedule.always) && limit > live.step_peak) {
+      schedule = within(live.step_peak);
+      schedule.raised = 0;  // there is room up to the limit
     }
     return schedule;
   }
@@ -201,12 +206,21 @@ class SectionMaker {
     }
   }
 
-  bool HoldsEverything(const SlabSection& section) const {
-    std::vector<uint32_t> members;
-    for (uint32_t i = 0; i < tiers_.size(); ++i) {
-      if (tiers_[i] != Tier::kNative) members.push_back(i);
+  // Out of the section, and in place: as many of the blocks in use at the crowded launch as there
+  // is no room for, those that come last first.
+  void LeaveInPlace(const SlabSection& section, const StaySchedule& schedule) {
+    const std::vector<SlabUse> uses = Uses(section);
+    uint64_t missing = uint64_t(schedule.raised) * section.slab_bytes;
+    for (size_t i = section.lives.size(); i-- > 0 && missing > 0;) {
+      const uint32_t life = section.lives[i];
+      const auto [begin, end] = SlabsOf(section, i);
+      const auto used = [&](const SlabUse& use) {
+        return use.first <= schedule.crowded && schedule.crowded <= use.last;
+      };
+      if (std::none_of(uses.begin() + begin, uses.begin() + end, used)) continue;
+      in_place_[life] = true;
+      missing -= std::min(missing, AlignUp(Bytes(life), kBlockAlignment));
     }
-    return section.least_live_bytes >= MaxLive(Occupy(profile_, timeline_, members).items);
   }
 
   void AddStays(SlabSection& section) const {
@@ -227,6 +241,7 @@ class SectionMaker {
   const Timeline& timeline_;
   const Behaviour& behaviour_;
   std::vector<Tier> tiers_;
+  std::vector<bool> in_place_;  // cold, but not to be swapped
   const StepClock& clock_;
   const DeviceModel& device_;
 };

@@ -27,20 +27,16 @@ struct SlabSection {
   std::vector<Item> stays;          // of each slab, for the packer
   std::vector<uint32_t> to_device;  // cold blocks that had better stay on the device: see below
   double stall_ms = 0;              // of a step, waiting for copies of slabs
-  // Most bytes that hot and warm blocks and the slabs in use have live at once: without the rest
-  // of the stays.
-  uint64_t least_live_bytes = 0;
 
   uint64_t bytes() const { return slabs.size() * slab_bytes; }
 };
 
 // Of the cold blocks in `tiers`, the persistent optimizer state that is idle for most of the
 // step, in order of first touch. The stays keep within the most bytes that the hot and warm
-// blocks have live at once, however much the copies then hold up the step; only where the slabs
-// in use at one time have no room at all does the peak rise. A slab for which there is room in
-// the whole step is not moved: its blocks are in to_device and not in the section. Nothing is
-// swapped when the device would have to hold as much as with everything on it. Of that most,
-// `keep_free` bytes are not filled, so that a packer has room to move in.
+// blocks have live at once, however much the copies then hold up the step. Two kinds of blocks
+// are left out: where not even the slabs in use at one launch find room, some of them are used in
+// place for good; and a slab for which there is room in the whole step is not moved, its blocks
+// are in to_device. Of the room `keep_free` bytes are not filled, so that a packer can move in it.
 SlabSection MakeSlabSection(const profile::Profile& profile, const Timeline& timeline,
                             const Behaviour& behaviour, const std::vector<Tier>& tiers,
                             const StepClock& clock, const DeviceModel& device, uint64_t keep_free);

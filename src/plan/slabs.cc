@@ -67,7 +67,10 @@ class Scheduler {
     for (uint64_t launch = 0; launch < n_; ++launch) {
       used += change[launch];
       left_[launch] -= used;
-      if (used > 0) out_.raised = std::max(out_.raised, -left_[launch]);
+      if (used > 0 && -left_[launch] > out_.raised) {
+        out_.raised = -left_[launch];
+        out_.crowded = uint32_t(launch);
+      }
     }
     for (int64_t& left : left_) left += out_.raised;
   }

@@ -33,8 +33,9 @@ struct StaySchedule {
   // Of each slab: there is room and need for it all the time, so it is no use to move it; its
   // launches say nothing.
   std::vector<bool> always;
-  int64_t raised = 0;   // slabs by which the limit had to be raised for the uses alone
-  double stall_ms = 0;  // of a steady step, waiting for copies
+  int64_t raised = 0;    // slabs by which the limit had to be raised for the uses alone,
+  uint32_t crowded = 0;  // at this launch; 0 where that was not so
+  double stall_ms = 0;   // of a steady step, waiting for copies
 };
 
 // Copies go one behind the other in each direction. Out: in the order of the last uses, as soon

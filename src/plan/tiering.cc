@@ -62,7 +62,7 @@ class Chooser {
     }
     // In place: who names no budget wants the memory, and what is fetched takes room that nobody
     // has said to be there.
-    return Finish(std::move(tiers), {.slabs = true});
+    return Finish(tiers, {.slabs = true});
   }
 
   // The least device memory comes last: fetched blocks and the stays of slabs need room.
@@ -209,36 +209,57 @@ class Chooser {
   }
 
   // Stays that fill the device to the brim at every launch are more than can be packed: then they
-  // are made shorter, and the step waits longer.
-  Layout Place(bool with_slabs, Tiering& tiering) const {
-    if (!with_slabs) return MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, {});
-    const std::vector<Tier> wanted = tiering.tiers;
-    Layout best;
+  // are made shorter, and the step waits longer; and fewer, where many are in use at one launch.
+  Tiering WithSlabs(const std::vector<Tier>& wanted) const {
+    Tiering best;
     uint64_t keep_free = 0;
-    for (int packings = 1; packings <= kMaxSlabPackings; ++packings) {
-      SlabSection slabs = MakeSlabSection(profile_, timeline_, behaviour_, wanted, clock_,
-                                          options_.device, keep_free);
-      std::vector<Tier> tiers = wanted;
-      for (uint32_t i : slabs.to_device) tiers[i] = resident_[i];
-      Layout layout = MakeLayout(profile_, timeline_, behaviour_, tiers, slabs);
-      const auto enough = AlignUp(uint64_t(kTightEnough * double(slabs.least_live_bytes)),
-                                  slabs.slab_bytes + !slabs.slab_bytes);
-      const uint64_t bytes = layout.warm_bytes;
-      if (packings == 1 || bytes < best.warm_bytes) {
-        tiering.tiers = std::move(tiers);
-        tiering.slabs = std::move(slabs);
-        best = std::move(layout);
-      }
-      if (tiering.slabs.slabs.empty() || bytes <= enough) break;
+    for (int packings = 0, in_vain = 0; packings < kMaxSlabPackings && in_vain < 2; ++packings) {
+      Tiering tiering{.tiers = wanted};
+      tiering.slabs = MakeSlabSection(profile_, timeline_, behaviour_, wanted, clock_,
+                                      options_.device, keep_free);
+      for (uint32_t i : tiering.slabs.to_device) tiering.tiers[i] = resident_[i];
+      tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, tiering.slabs);
+      const uint64_t bytes = tiering.layout.warm_bytes;
+      const uint64_t live =
+          LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
+      const uint64_t enough = uint64_t(kTightEnough * double(live)) + tiering.slabs.slab_bytes;
+      const bool better = packings == 0 || bytes < best.layout.warm_bytes;
+      in_vain = better ? 0 : in_vain + 1;
+      if (better) best = std::move(tiering);
+      if (best.slabs.slabs.empty() || bytes <= enough) break;
       keep_free += bytes - enough;
     }
     return best;
   }
 
-  Tiering Finish(std::vector<Tier> tiers, Moves moves) const {
+  Tiering WithoutSlabs(std::vector<Tier> tiers) const {
     Tiering tiering{.tiers = std::move(tiers)};
-    tiering.layout = Place(moves.slabs, tiering);
+    tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, {});
+    return tiering;
+  }
+
+  void PredictTimes(Tiering& tiering) const {
+    tiering.managed_ms = PredictStepMs(options_.device, clock_, tiering.cold, tiering.transfers);
+    std::vector<uint32_t> swapped = tiering.slabs.lives;
+    std::sort(swapped.begin(), swapped.end());
+    std::vector<ColdBlock> others;
+    for (size_t i = 0; i < tiering.cold.size(); ++i) {
+      const uint32_t life = tiering.cold_lives[i];
+      if (std::binary_search(swapped.begin(), swapped.end(), life)) continue;
+      others.push_back(tiering.cold[i]);
+    }
+    const Transfers transfers = ScheduleFetches(options_.device, clock_, others);
+    tiering.swapped_ms =
+        PredictStepMs(options_.device, clock_, others, transfers) + tiering.slabs.stall_ms;
+  }
+
+  Tiering Finish(const std::vector<Tier>& tiers, Moves moves) const {
+    Tiering tiering = moves.slabs ? WithSlabs(tiers) : WithoutSlabs(tiers);
     FillCold(tiering, moves.prefetch);
+    PredictTimes(tiering);
+    if (!tiering.slabs.slabs.empty() && tiering.swapped_ms >= tiering.managed_ms) {
+      return Finish(tiers, {.prefetch = moves.prefetch, .slabs = false});
+    }
     tiering.required_bytes = tiering.layout.warm_bytes + tiering.transfers.most_device_bytes +
                              options_.overhead_bytes + native_bytes_;
     return tiering;

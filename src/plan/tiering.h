@@ -26,6 +26,8 @@ struct Tiering {
   Transfers transfers;
   SlabSection slabs;  // what of them can be swapped
   Layout layout;
+  double managed_ms = 0;        // of a step with every cold block managed
+  double swapped_ms = 0;        // with those in slabs swapped and only the others managed
   uint64_t required_bytes = 0;  // of device memory, everything included
   bool feasible = true;
   std::string infeasible_reason;
@@ -35,7 +37,8 @@ struct Tiering {
 // stays until the budget is exceeded; then blocks go cold, those first which are not missed:
 // untouched ones and optimizer state, other persistent blocks, last what lives for at least a
 // quarter of a step; within each the best idle bytes per millisecond of cost. Slabs are left out
-// where they alone would exceed the budget.
+// where they alone would exceed the budget, and where swapping them would be no faster than leaving
+// them in place.
 Tiering ChooseTiers(const profile::Profile& profile, const Timeline& timeline,
                     const Behaviour& behaviour, const StepClock& clock,
                     const TieringOptions& options);

@@ -137,7 +137,7 @@ TEST_P(BadJobInput, CutPlanIsRefused) {
   }
 }
 
-// Every key of the plan, of one slot of each tier, and of a site.
+// Every key of the plan, of one slot of each tier, of a site and of a slab.
 std::vector<ordered_json::json_pointer> Fields(const ordered_json& plan) {
   std::vector<ordered_json::json_pointer> fields;
   const ordered_json::json_pointer root;
@@ -170,8 +170,10 @@ TEST_P(BadJobInput, MissingFieldIsRefusedUnlessItHasADefault) {
       plan[field.parent_pointer()].erase(field.back());
     };
     const std::string& key = field.back();
-    if (key != "fingerprint" && key != "stream" && key != "persistent" && key != "class" &&
-        key != "use" && key != "fetch_launch" && key != "evict_launch") {
+    const bool of_slot = field.to_string().rfind("/slabs/", 0) != 0;
+    if (!of_slot ||
+        (key != "fingerprint" && key != "stream" && key != "persistent" && key != "class" &&
+         key != "use" && key != "fetch_launch" && key != "evict_launch")) {
       ExpectDamageRefused(remove, {key + ": is missing"});
     } else {
       ordered_json plan = job_->plan;
@@ -200,7 +202,8 @@ TEST_P(BadJobInput, NumberThatCannotBeIsRefused) {
   ExpectDamageRefused([](ordered_json& plan) { plan["step"][0]["bytes"] = 0; }, {"\"size\""});
   ExpectDamageRefused([](ordered_json& plan) { plan["step"].push_back(plan["step"].back()); },
                       {"\"duplicate\""});
-  ExpectDamageRefused([](ordered_json& plan) { plan["schema"] = 2; }, {"plan again"});
+  ExpectDamageRefused([](ordered_json& plan) { plan["slab_bytes"] = 3 << 20; }, {"slab_bytes"});
+  ExpectDamageRefused([](ordered_json& plan) { plan["schema"] = 3; }, {"plan again"});
   ExpectDamageRefused([](ordered_json& plan) { plan["budget"] = 1; }, {"the budget is 1 B"});
 }
 

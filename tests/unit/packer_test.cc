@@ -18,7 +18,7 @@ void ExpectValid(const std::vector<Item>& items, const Packing& packing) {
   };
   uint64_t top = 0;
   for (size_t i = 0; i < items.size(); ++i) {
-    EXPECT_EQ(packing.offsets[i] % 512, 0u);
+    EXPECT_EQ(packing.offsets[i] % items[i].alignment, 0u);
     top = std::max(top, packing.offsets[i] + (items[i].bytes + 511) / 512 * 512);
     for (size_t j = 0; j < i; ++j) {
       const bool together =
@@ -78,6 +78,27 @@ TEST(PackerTest, SecondIntervalKeepsThePlaceTaken) {
   EXPECT_EQ(packing.peak, 2 * kKiB);
 }
 
+TEST(PackerTest, AlignedItemsLieAtMultiplesAndSmallOnesFillTheGaps) {
+  const std::vector<Item> items = {
+      {.bytes = 512, .live = {{{0, 9}, {}}}},  // stacked: pushes the aligned one to 4 KiB
+      {.bytes = 4 * kKiB, .live = {{{2, 6}, {}}}, .alignment = 4 * kKiB},
+      {.bytes = 3584, .live = {{{3, 5}, {}}}},
+      {.bytes = 4 * kKiB, .live = {{{6, 8}, {}}}, .alignment = 4 * kKiB}};
+  const Packing packing = Pack(items, 1);
+  ExpectValid(items, packing);
+  EXPECT_EQ(packing.offsets[1], 4 * kKiB);
+  EXPECT_EQ(packing.offsets[2], 512u);
+  EXPECT_EQ(packing.offsets[3], 4 * kKiB);
+  EXPECT_EQ(packing.peak, 8 * kKiB);
+}
+
+TEST(PackerTest, StackedItemsAreAlignedToo) {
+  const std::vector<Item> items = {
+      {.bytes = 512, .live = {{{0, 9}, {}}}},
+      {.bytes = 4 * kKiB, .live = {{{0, 9}, {}}}, .alignment = 4 * kKiB}};
+  EXPECT_EQ(Pack(items, 2).offsets, (std::vector<uint64_t>{0, 4 * kKiB}));
+}
+
 TEST(PackerTest, NestedLivesArePackedPerfectly) {
   std::vector<Item> items;  // forward makes, backward frees in reverse; scratch within
   for (uint64_t i = 0; i < 50; ++i) {
@@ -101,6 +122,7 @@ TEST(PackerTest, RandomItemsAreAlwaysValid) {
       item.live[0] = {begin, begin + 1 + below(below(10) == 0 ? 200 : 20)};
       if (below(6) == 0) item.live[1] = {0, below(begin + 1)};
       if (below(25) == 0) item.live[0] = {};
+      if (below(5) == 0) item.alignment = 512u << below(6);
       items.push_back(item);
     }
     const size_t stacked = below(4) == 0 ? below(count + 1) : 0;

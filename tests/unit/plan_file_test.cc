@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "src/plan/validator.h"
+
 namespace ebt::plan {
 namespace {
 
@@ -31,6 +33,14 @@ Plan Small() {
   plan.predicted_step_ms = 13.5;
   plan.max_live_bytes = 5 * kMiB;
   plan.planned_peak_bytes = 4 * kMiB + 512;
+  plan.slab_bytes = 2 * kMiB;
+  plan.slabs = {{.stay_offset = 2 * kMiB, .fetch_launch = 7, .evict_launch = 8, .gone_launch = 3}};
+  plan.cleared = {{.sites = {0xfedcba9876543210u, 2},
+                   .command = "train.py --batch 8",
+                   .gpu = "NVIDIA \"H200\"",
+                   .driver_version = 13000,
+                   .ebbtide = "0.1.0",
+                   .steps = 4}};
   plan.sites = {{0xfedcba9876543210u, "optim/adamw.py:128 _init_group"}, {2, "ü\n"}};
   plan.prologue = {{.site = 0xfedcba9876543210u,
                     .fingerprint = 0xffffffffffffffffu,
@@ -97,6 +107,23 @@ void ExpectEqual(const Plan& a, const Plan& b) {
   }
   ExpectEqual(a.prologue, b.prologue);
   ExpectEqual(a.step, b.step);
+  EXPECT_EQ(a.slab_bytes, b.slab_bytes);
+  ASSERT_EQ(a.slabs.size(), b.slabs.size());
+  for (size_t i = 0; i < a.slabs.size(); ++i) {
+    EXPECT_EQ(a.slabs[i].stay_offset, b.slabs[i].stay_offset);
+    EXPECT_EQ(a.slabs[i].fetch_launch, b.slabs[i].fetch_launch);
+    EXPECT_EQ(a.slabs[i].evict_launch, b.slabs[i].evict_launch);
+    EXPECT_EQ(a.slabs[i].gone_launch, b.slabs[i].gone_launch);
+  }
+  ASSERT_EQ(a.cleared.size(), b.cleared.size());
+  for (size_t i = 0; i < a.cleared.size(); ++i) {
+    EXPECT_EQ(a.cleared[i].sites, b.cleared[i].sites);
+    EXPECT_EQ(a.cleared[i].command, b.cleared[i].command);
+    EXPECT_EQ(a.cleared[i].gpu, b.cleared[i].gpu);
+    EXPECT_EQ(a.cleared[i].driver_version, b.cleared[i].driver_version);
+    EXPECT_EQ(a.cleared[i].ebbtide, b.cleared[i].ebbtide);
+    EXPECT_EQ(a.cleared[i].steps, b.cleared[i].steps);
+  }
 }
 
 std::string ErrorOf(std::string_view text) {
@@ -114,6 +141,63 @@ TEST(PlanFileTest, EmptyPlanSurvivesToo) {
   auto plan = PlanFromJson(PlanToJson({}), "a.plan");
   ASSERT_TRUE(plan.ok()) << plan.status();
   ExpectEqual(*plan, {});
+}
+
+// As the first version wrote it.
+constexpr char kSchemaOne[] = R"({
+ "schema": 1,
+ "program": "train.py",
+ "gpu": "NVIDIA H200",
+ "ebbtide": "0.1.0",
+ "source": "run.ebp",
+ "budget": 0,
+ "overhead_bytes": 12345,
+ "warm_bytes": 2097152,
+ "cold_bytes": 2097152,
+ "step_launches": 9,
+ "max_live_bytes": 1512,
+ "planned_peak_bytes": 2097152,
+ "native_step_ms": 12.25,
+ "predicted_step_ms": 13.5,
+ "sites": [
+  {"id":"0x2","label":"optim/adamw.py:128 _init_group"}
+ ],
+ "prologue": [
+  {"site":"0x2","fingerprint":"0x20","ordinal":0,"bytes":1000,"launch":3,"tier":"cold","offset":2097152,"persistent":true,"class":"optimizer_state"}
+ ],
+ "step": [
+  {"site":"0x3","ordinal":0,"bytes":512,"launch":4,"tier":"warm","offset":512}
+ ]
+}
+)";
+
+TEST(PlanFileTest, PlanOfTheFirstSchemaStillReadsAndHasNoSlabs) {
+  auto plan = PlanFromJson(kSchemaOne, "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->schema, 2);
+  EXPECT_EQ(plan->cold_bytes, 2 * kMiB);
+  ASSERT_EQ(plan->prologue.size(), 1u);
+  EXPECT_EQ(plan->prologue[0].offset, 2 * kMiB);
+  EXPECT_EQ(plan->prologue[0].block_class, BlockClass::kOptimizerState);
+  ASSERT_EQ(plan->step.size(), 1u);
+  EXPECT_EQ(plan->slab_bytes, 0u);
+  EXPECT_TRUE(plan->slabs.empty());
+  EXPECT_TRUE(plan->cleared.empty());
+  EXPECT_TRUE(CheckPlan(*plan).ok()) << CheckPlan(*plan);
+  EXPECT_NE(PlanToJson(*plan).find("\"schema\": 2"), std::string::npos);
+}
+
+TEST(PlanFileTest, EverySlabAndClearanceIsALine) {
+  const std::string text = PlanToJson(Small());
+  EXPECT_NE(text.find("\n  {\"stay_offset\":2097152,\"fetch_launch\":7,\"evict_launch\":8,"
+                      "\"gone_launch\":3}\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n  {\"command\":\"train.py --batch 8\",\"gpu\":\"NVIDIA \\\"H200\\\"\","
+                      "\"driver_version\":13000,\"ebbtide\":\"0.1.0\",\"steps\":4,"
+                      "\"sites\":[\"0xfedcba9876543210\",\"0x2\"]}\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(PlanFileTest, EverySlotIsALine) {
@@ -150,8 +234,18 @@ TEST(PlanFileTest, ErrorsSayWhereAndWhy) {
             "a.plan: step[0].stream: 65536 is out of range");
   EXPECT_EQ(damaged([](auto& j) { j["step"][0]["site"] = "0x1g"; }),
             "a.plan: step[0].site: \"0x1g\" is not a hexadecimal number such as \"0x1f\"");
-  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 2; }),
-            "a.plan: schema: 2 is not the version 1 that this Ebbtide reads: plan again");
+  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 3; }),
+            "a.plan: schema: 3 is none of the versions 1 to 2 that this Ebbtide reads: plan again");
+  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 0; }),
+            "a.plan: schema: 0 is none of the versions 1 to 2 that this Ebbtide reads: plan again");
+  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 1; }),
+            "a.plan: cleared: is not a key that is known here");
+  EXPECT_EQ(damaged([](auto& j) { j["slabs"][0]["gone_launch"] = -1; }),
+            "a.plan: slabs[0].gone_launch: -1 is out of range");
+  EXPECT_EQ(damaged([](auto& j) { j["slabs"][0]["site"] = 1; }),
+            "a.plan: slabs[0].site: is not a key that is known here");
+  EXPECT_EQ(damaged([](auto& j) { j["cleared"][0]["sites"][1] = 2; }),
+            "a.plan: cleared[0].sites: 2 is not a hexadecimal number such as \"0x1f\"");
   EXPECT_EQ(damaged([](auto& j) { j["step"] = 1; }), "a.plan: step: 1 is not a list");
   EXPECT_EQ(damaged([](auto& j) { j["step"][2] = 1; }), "a.plan: step[2]: is not an object");
   EXPECT_EQ(damaged([](auto& j) { j["native_step_ms"] = -2; }),
@@ -185,8 +279,8 @@ void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_poi
     const bool text = json[pointer].is_string() && wrong.is_string();
     json[pointer] = wrong;
     const std::string key = pointer.back();
-    const bool free_text =
-        key == "program" || key == "gpu" || key == "ebbtide" || key == "source" || key == "label";
+    const bool free_text = key == "program" || key == "gpu" || key == "ebbtide" ||
+                           key == "source" || key == "label" || key == "command";
     if (text && free_text) continue;
     const std::string error = ErrorOf(json.dump());
     EXPECT_NE(error.find(key), std::string::npos) << pointer.to_string() << ": " << error;
@@ -195,9 +289,10 @@ void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_poi
   json[pointer.parent_pointer()].erase(pointer.back());
   const std::string error = ErrorOf(json.dump());
   const std::string key = pointer.back();
-  const bool optional = key == "fingerprint" || key == "stream" || key == "persistent" ||
-                        key == "class" || key == "use" || key == "fetch_launch" ||
-                        key == "evict_launch";
+  const bool of_slab = pointer.to_string().rfind("/slabs/", 0) == 0;
+  const bool optional = !of_slab && (key == "fingerprint" || key == "stream" ||
+                                     key == "persistent" || key == "class" || key == "use" ||
+                                     key == "fetch_launch" || key == "evict_launch");
   EXPECT_NE(error.find(optional ? "no error" : key + ": is missing"), std::string::npos) << error;
 }
 

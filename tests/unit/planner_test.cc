@@ -80,8 +80,62 @@ TEST(PlannerTest, EveryKindOfTrainingYieldsAValidTightPlan) {
       const PlanResult result = Planned(training.profile);
       const auto status = ValidatePlan(training.profile, result.plan);
       EXPECT_TRUE(status.ok()) << int(optimizer) << frees << ": " << status;
-      EXPECT_LE(result.summary.fragmentation, 1.02) << int(optimizer) << frees;
+      // A slab more than all else, and what two sizes of blocks cost beside one another.
+      EXPECT_LE(result.summary.fragmentation, 1.03) << int(optimizer) << frees;
     }
+  }
+}
+
+// 24 layers of 5 MiB, 10 MiB of state each, touched within 3 launches of the layer's own. Forward
+// and backward leave 24 * 10 MiB of activations' room to what moves.
+profile::TrainingShape WithRoomForState() {
+  return {.layers = 24,
+          .steps = 4,
+          .optimizer = Optimizer::kLoop,
+          .weight = 5 * kMiB,
+          .activation = 20 * kMiB};
+}
+
+TEST(PlannerTest, StateWithRoomToComeAndGoIsSwappedAtNoCost) {
+  Training training(WithRoomForState());
+  const PlanResult result = Planned(training.profile);
+  const Plan& plan = result.plan;
+  // Warm: weights 24 * 5, batch and activations 25 * 20, the first gradient 5: 625 MiB and the
+  // loss. A 64th of that is 9.8 MiB: slabs of 8 MiB, 30 for 240 MiB.
+  EXPECT_EQ(plan.slab_bytes, 8 * kMiB);
+  EXPECT_EQ(plan.slabs.size(), 30u);
+  EXPECT_EQ(result.summary.slabs, 30u);
+  EXPECT_EQ(result.summary.slab_bytes, 240 * kMiB);
+  EXPECT_EQ(plan.cold_bytes, 240 * kMiB);
+  EXPECT_EQ(plan.warm_bytes % plan.slab_bytes, 0u);
+  EXPECT_LE(plan.warm_bytes, 640 * kMiB);
+  EXPECT_DOUBLE_EQ(result.summary.predicted_step_ms, result.summary.native_step_ms);
+  EXPECT_GT(result.summary.managed_step_ms, result.summary.native_step_ms);
+  EXPECT_TRUE(ValidatePlan(training.profile, plan).ok()) << ValidatePlan(training.profile, plan);
+}
+
+TEST(PlannerTest, SlabsHoldTheStateInOrderOfFirstTouchBeforeAllThatIsCold) {
+  Training training(WithRoomForState());
+  const Plan plan = Planned(training.profile).plan;
+  uint64_t expected = plan.warm_bytes;
+  for (const Slot& slot : plan.prologue) {
+    if (slot.site != profile::kStateSite) continue;
+    EXPECT_EQ(slot.tier, Tier::kCold);
+    EXPECT_EQ(slot.offset, expected) << slot.ordinal;  // the optimizer goes by the layers, too
+    expected += 5 * kMiB;
+  }
+  EXPECT_EQ(expected, plan.warm_bytes + 240 * kMiB);
+}
+
+TEST(PlannerTest, BudgetThatSlabsWouldExceedIsMetWithoutThem) {
+  Training training(WithRoomForState());
+  // Smaller than the 520 MiB of batch, activations and one layer's weights by a little.
+  for (uint64_t budget : {900 * kMiB, 640 * kMiB, 500 * kMiB, 300 * kMiB, 120 * kMiB}) {
+    const PlanResult result = Planned(training.profile, budget);
+    if (!result.summary.feasible) continue;
+    EXPECT_LE(result.plan.planned_peak_bytes, budget);
+    EXPECT_TRUE(ValidatePlan(training.profile, result.plan).ok())
+        << budget << ": " << ValidatePlan(training.profile, result.plan);
   }
 }
 
@@ -252,10 +306,10 @@ TEST(PlannerTest, DamagedProfilesArePlannedOrRefused) {
 TEST(PlannerTest, SummaryJsonHasEveryField) {
   Training training({.layers = 4, .steps = 5});
   const auto json = nlohmann::json::parse(SummaryJson(Planned(training.profile).summary));
-  for (const char* key :
-       {"events", "sites", "steps", "native_peak_bytes", "max_live_bytes", "planned_peak_bytes",
-        "fragmentation", "native_step_ms", "predicted_step_ms", "bound_step_ms", "feasible",
-        "infeasible_reason", "plan_seconds", "tiers"}) {
+  for (const char* key : {"events", "sites", "steps", "native_peak_bytes", "max_live_bytes",
+                          "planned_peak_bytes", "fragmentation", "slabs", "slab_bytes",
+                          "native_step_ms", "predicted_step_ms", "managed_step_ms", "bound_step_ms",
+                          "feasible", "infeasible_reason", "plan_seconds", "tiers"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json["tiers"]["cold"]["bytes"], 8 * kMiB);
