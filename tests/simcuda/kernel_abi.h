@@ -12,6 +12,7 @@
 //                 p = p - lr * ((m * bias1) / (sqrt(v * bias2) + eps))
 //   ebt_checksum(const float* p, uint64 n, uint64* out)
 //                 *out += sum of bits(p[i]) * ((i * 0x9E3779B97F4A7C15) | 1), modulo 2^64
+//   ebt_chase   (float* dst, const float* const* table, uint64 n)     dst[i] = table[0][i]
 //   ebt_multi_adam(MultiAdam)  ebt_adam on tensor blockIdx.y of the list
 //
 // Thread blockIdx.x * blockDim.x + threadIdx.x computes element i; elements beyond the grid stay.

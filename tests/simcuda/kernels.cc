@@ -127,6 +127,23 @@ void RunMultiAdam(const std::byte* a, const Grid& grid) {
   }
 }
 
+// ebt_chase: dst 0, table 8, n 16.
+uint64_t ChaseCount(const std::byte* a, const Grid& grid) {
+  return std::min(At<uint64_t>(a, 16), grid.Width());
+}
+std::vector<Span> ChaseSpans(const std::byte* a, const Grid& grid) {
+  return {Writes(At<uint64_t>(a, 0), ChaseCount(a, grid)), {At<uint64_t>(a, 8), 8, true, false}};
+}
+uint64_t ChaseSource(const std::byte* a) {
+  return *reinterpret_cast<const uint64_t*>(At<uint64_t>(a, 8));
+}
+std::vector<Span> ChaseReached(const std::byte* a, const Grid& grid) {
+  return {Reads(ChaseSource(a), ChaseCount(a, grid))};
+}
+void RunChase(const std::byte* a, const Grid& grid) {
+  std::copy_n(Floats(ChaseSource(a)), ChaseCount(a, grid), Floats(At<uint64_t>(a, 0)));
+}
+
 const std::vector<Kernel>& Kernels() {
   // ebt_mix stands for a layer's matrix product: its arithmetic outweighs its traffic.
   constexpr uint64_t kMixPicoseconds = 100;
@@ -151,6 +168,7 @@ const std::vector<Kernel>& Kernels() {
        RunAdam},
       {"ebt_checksum", {{0, 8}, {8, 8}, {16, 8}}, 24, ChecksumSpans, RunChecksum},
       {"ebt_multi_adam", {{0, sizeof(MultiAdam)}}, sizeof(MultiAdam), MultiAdamSpans, RunMultiAdam},
+      {"ebt_chase", {{0, 8}, {8, 8}, {16, 8}}, 24, ChaseSpans, RunChase, 0, ChaseReached},
   };
   return *kernels;
 }

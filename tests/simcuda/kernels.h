@@ -29,10 +29,13 @@ struct Kernel {
   size_t parameter_bytes;
   // What the launch touches, from its packed parameters.
   std::vector<Span> (*spans)(const std::byte* parameters, const Grid& grid);
-  // Computes it. Only called when every span may be accessed.
+  // Computes it. Only called when all that it touches may be accessed.
   void (*run)(const std::byte* parameters, const Grid& grid);
   // Arithmetic time an element, in picoseconds, beside the memory traffic.
   uint64_t picoseconds = 0;
+  // What it touches through pointers that lie in device memory: asked when it runs, and only when
+  // every one of `spans` may be accessed. Null: nothing.
+  std::vector<Span> (*reached)(const std::byte* parameters, const Grid& grid) = nullptr;
 };
 
 // Null: no such kernel.

@@ -55,15 +55,25 @@ Ns KernelTime(const Kernel& kernel, const std::vector<Span>& spans, Device* devi
 Work KernelWork(const Kernel* kernel, std::vector<std::byte> packed, Grid grid, Device* device) {
   auto parameters = std::make_shared<std::vector<std::byte>>(std::move(packed));
   auto spans = std::make_shared<std::vector<Span>>(kernel->spans(parameters->data(), grid));
-  auto accessible = [spans, device] {
-    return std::all_of(spans->begin(), spans->end(),
+  auto all_accessible = [device](const std::vector<Span>& list) {
+    return std::all_of(list.begin(), list.end(),
                        [&](const Span& span) { return Accessible(span, device); });
+  };
+  auto accessible = [=] {
+    return all_accessible(*spans) && (kernel->reached == nullptr ||
+                                      all_accessible(kernel->reached(parameters->data(), grid)));
   };
   Work work;
   work.engine = [] { return Engine::kCompute; };
   work.duration = [=] {
     // An access that faults takes its time too; the fault comes at the end.
-    return accessible() ? KernelTime(*kernel, *spans, device) : kKernelMinimum;
+    if (!accessible()) return kKernelMinimum;
+    std::vector<Span> touched = *spans;
+    if (kernel->reached != nullptr) {
+      const std::vector<Span> more = kernel->reached(parameters->data(), grid);
+      touched.insert(touched.end(), more.begin(), more.end());
+    }
+    return KernelTime(*kernel, touched, device);
   };
   work.effect = [=] {
     if (!accessible()) return CUDA_ERROR_ILLEGAL_ADDRESS;
