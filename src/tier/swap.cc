@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<SwapEngine>> SwapEngine::Create(const DriverApi& 
                                                                memory::Arena& device_arena,
                                                                memory::MappedRange& device_range,
                                                                memory::StreamLedger& ledger,
-                                                               SwapOptions options) {
+                                                               const SwapOptions& options) {
   if (options.slab_bytes == 0 || options.stays.empty() ||
       device_range.chunk_bytes() != options.slab_bytes)
     return absl::InvalidArgumentError(absl::StrCat(

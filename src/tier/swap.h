@@ -73,7 +73,7 @@ class SwapEngine : public memory::Backing {
                                                             memory::Arena& device_arena,
                                                             memory::MappedRange& device_range,
                                                             memory::StreamLedger& ledger,
-                                                            SwapOptions options);
+                                                            const SwapOptions& options);
   // Nothing on the device may use the range any more. Waits for its own copies.
   ~SwapEngine() override;
 

@@ -142,6 +142,32 @@ TEST_F(MappedRangeTest, GivesBackOnlyTheChunksThatAreFree) {
   EXPECT_EQ(Lent(), 2 * kChunk);
 }
 
+TEST_F(MappedRangeTest, AChunkHasTheSizeThatWasAskedForAndAHandleThatCanBeMappedTwice) {
+  auto range = MappedRange::Reserve(pool_, 10 * kMiB, 4 * kMiB).value();
+  EXPECT_EQ(range->chunk_bytes(), 4 * kMiB);
+  EXPECT_EQ(range->ChunkBytesAt(8 * kMiB), 2 * kMiB);
+  EXPECT_EQ(range->HandleAt(4 * kMiB).generation, 0u);
+  ASSERT_EQ(range->Ensure(4 * kMiB, 512), CUDA_SUCCESS);
+  EXPECT_EQ(range->device_bytes(), 4 * kMiB);
+  const MappedRange::Chunk chunk = range->HandleAt(4 * kMiB);
+  CUdeviceptr second = 0;
+  ASSERT_EQ(cuMemAddressReserve(&second, 4 * kMiB, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemMap(second, 4 * kMiB, 0, chunk.handle, 0), CUDA_SUCCESS);
+  const std::vector<CUmemAccessDesc> access = pool_.Access();
+  ASSERT_EQ(cuMemSetAccess(second, 4 * kMiB, access.data(), access.size()), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD32(range->base() + 4 * kMiB, 7, 1), CUDA_SUCCESS);
+  uint32_t word = 0;
+  ASSERT_EQ(cuMemcpyDtoH(&word, second, sizeof word), CUDA_SUCCESS);
+  EXPECT_EQ(word, 7u);
+  ASSERT_EQ(cuMemUnmap(second, 4 * kMiB), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemAddressFree(second, 4 * kMiB), CUDA_SUCCESS);
+  // Another handle at the same place is told from the first.
+  ASSERT_EQ(range->ReleaseChunks([](uint64_t, uint64_t) { return true; }), 4 * kMiB);
+  EXPECT_EQ(range->HandleAt(4 * kMiB).generation, 0u);
+  ASSERT_EQ(range->Ensure(4 * kMiB, 512), CUDA_SUCCESS);
+  EXPECT_NE(range->HandleAt(4 * kMiB).generation, chunk.generation);
+}
+
 TEST_F(MappedRangeTest, EndsWithNothingLent) {
   ASSERT_EQ(range_->Ensure(0, range_->size()), CUDA_SUCCESS);
   range_.reset();

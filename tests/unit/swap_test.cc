@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/swap_fixture.h"
@@ -289,6 +292,53 @@ TEST_F(SwapTest, ARangeBeyondTheEndIsClippedAndAnEmptyOneIsNothing) {
   engine_->Pin(kSlab, 1);
   engine_->Fetch(0, stream_);
   EXPECT_EQ(engine_->Counters().fetches, 1u);
+}
+
+TEST_F(SwapTest, ThreadsMayTouchFetchEvictAndAskForRoomAtOnce) {
+  MakeEngine({0, 0, kSlab, kSlab});
+  for (size_t slab : {0, 1, 2, 3}) FillSlab(slab, 1.0F, stream_);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  constexpr int kRounds = test::StormOf(100);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (size_t first : {0, 2}) {
+    threads.emplace_back([this, first] {
+      ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+      const CUstream stream = NewStream();
+      for (int round = 0; round < kRounds; ++round) {
+        const size_t slab = first + round % 2;
+        engine_->Fetch(slab, stream);
+        DoubleSlab(slab, stream);
+        engine_->Touch(slab * kSlab, kSlab, stream, false);
+        Scale(Address(slab), -0.5F, kFloats, stream);
+        engine_->Touched(slab * kSlab, kSlab, stream, false);
+        engine_->Evict(slab, stream);
+      }
+      ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    });
+  }
+  threads.emplace_back([this, &over] {
+    ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+    const CUstream stream = NewStream();
+    while (!over) {
+      if (arena_->TakeAt(0, 2 * kSlab, stream) == memory::Arena::Outcome::kServed) {
+        Fill(arena_->base(), -1.0F, 2 * kFloats, stream);
+        arena_->Give(0, 2 * kSlab, stream);
+      } else {
+        engine_->MakeRoom(0, 2 * kSlab);
+      }
+      engine_->ApplicationCopy();
+      engine_->Counters();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  });
+  threads[0].join();
+  threads[1].join();
+  over = true;
+  threads[2].join();
+  // Doubled and halved again as often.
+  for (size_t slab : {0, 1, 2, 3}) EXPECT_EQ(Read(slab, stream_), All(1.0F));
 }
 
 TEST_F(SwapTest, EndsWithCopiesPendingAndGivesThePlacesBack) {
