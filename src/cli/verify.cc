@@ -59,7 +59,7 @@ std::string ReasonOf(const Refusal& refusal, const std::string& program) {
   const TrialFault& fault = refusal.fault;
   if (refusal.untouched) return "no launch or copy of this run named it";
   if (fault.kind == "captured")
-    return fmt::format("{} names it in a graph, which runs when it likes", fault.launch);
+    return fmt::format("{} keeps its address for later use", fault.launch);
   if (fault.kind == "exit") return fmt::format("{} ends with {}", program, fault.error);
   return fmt::format("{} reaches it without naming it ({})",
                      fault.launch.empty() ? "something" : fault.launch, fault.error);

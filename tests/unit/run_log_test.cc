@@ -155,10 +155,13 @@ TEST_F(RunLogTest, ACutLastLineIsNamedAndTheRestReported) {
 
 TEST_F(RunLogTest, WhatIsNoNumberReadsAsNothing) {
   Write(replay::RunLine(Info(), 1, 0) +
-        "{\"sample\":{\"t_s\":\"x\",\"steps\":-3,\"bytes_in\":1e999,\"new\":1}}\n[]\n{\"a\":1}\n");
+        "{\"sample\":{\"t_s\":\"x\",\"steps\":-3,\"bytes_in\":null,\"new\":1}}\n[]\n{\"a\":1}\n");
   const auto read = report::ReadRunLog(path_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->Number("steps"), 0);
+  EXPECT_EQ(read->Number("bytes_in"), 0);
+  EXPECT_THAT(read->damage, ElementsAre(path_ + ":3: is no line of a run log",
+                                        path_ + ":4: is neither a sample nor the end"));
 }
 
 TEST_F(RunLogTest, OtherFilesAreRefusedForWhatTheyAre) {
