@@ -15,9 +15,9 @@ namespace {
 constexpr uint64_t kSlabPart = 64;
 // The link is not had to itself: the application copies too, and copies start a little late.
 constexpr double kLinkMargin = 1.1;
-// Rounds of leaving out what needs no moving or finds no room. It takes a few; a step that needs
-// more than these has no short windows in which its state is used.
-constexpr int kMostRounds = 32;
+// Rounds of leaving out what needs no moving, or finds no room at one launch. Where that takes
+// more, hardly anything would be left to move.
+constexpr int kMostRounds = 512;
 
 // Most bytes live in each stretch of the step from one launch to the next.
 struct LiveProfile {
@@ -79,6 +79,7 @@ class SectionMaker {
       return {};
     }
     std::vector<uint32_t> to_device;
+    live_ = ReadLive(timeline_, DeviceItems());
     for (int round = 0; round < kMostRounds; ++round) {
       SlabSection section = Stack();
       if (section.lives.empty()) return Without(std::move(to_device));
@@ -89,6 +90,7 @@ class SectionMaker {
       }
       if (Any(schedule.always)) {
         LeaveOut(section, schedule.always, to_device);
+        live_ = ReadLive(timeline_, DeviceItems());
         continue;
       }
       section.slabs = schedule.slabs;
@@ -136,7 +138,7 @@ class SectionMaker {
       return behaviour_.traits[a].first < behaviour_.traits[b].first;
     });
     section.slab_bytes =
-        std::bit_floor(std::clamp(MaxLive(DeviceItems()) / kSlabPart, kSmallestSlab, kLargestSlab));
+        std::bit_floor(std::clamp(live_.peak / kSlabPart, kSmallestSlab, kLargestSlab));
     uint64_t top = 0;
     for (uint32_t life : section.lives) {
       section.offsets.push_back(top);
@@ -169,26 +171,25 @@ class SectionMaker {
   }
 
   StaySchedule Schedule(const SlabSection& section, uint64_t keep_free) const {
-    const LiveProfile live = ReadLive(timeline_, DeviceItems());
     StayProblem problem{.clock = clock_, .uses = Uses(section)};
     const double bytes = double(section.slab_bytes) * kLinkMargin * 1e3;
     problem.in_ms = device_.link_in > 0 ? bytes / device_.link_in : 0;
     problem.out_ms = device_.link_out > 0 ? bytes / device_.link_out : 0;
     auto within = [&](uint64_t limit) {
       problem.room.clear();
-      for (uint64_t behind : live.behind) {
+      for (uint64_t behind : live_.behind) {
         // Rounded down below 0 too.
         const auto free = int64_t(limit) - int64_t(behind), unit = int64_t(section.slab_bytes);
         problem.room.push_back(free >= 0 ? free / unit : -((unit - 1 - free) / unit));
       }
       return ScheduleStays(problem);
     };
-    const uint64_t limit = live.peak - std::min(live.peak, keep_free);
+    const uint64_t limit = live_.peak - std::min(live_.peak, keep_free);
     StaySchedule schedule = within(limit);
     // A warm-up that needs more than any step leaves room in which nothing would ever have to
     // move; on the device for good the blocks would add to that warm-up.
-    if (schedule.raised == 0 && Any(schedule.always) && limit > live.step_peak) {
-      schedule = within(live.step_peak);
+    if (schedule.raised == 0 && Any(schedule.always) && limit > live_.step_peak) {
+      schedule = within(live_.step_peak);
       schedule.raised = 0;  // there is room up to the limit
     }
     return schedule;
@@ -242,6 +243,7 @@ class SectionMaker {
   const Behaviour& behaviour_;
   std::vector<Tier> tiers_;
   std::vector<bool> in_place_;  // cold, but not to be swapped
+  LiveProfile live_;            // of what is hot and warm
   const StepClock& clock_;
   const DeviceModel& device_;
 };

@@ -35,6 +35,25 @@ TEST(PlanTableTest, SaysWhatIsSavedAndWhatItCosts) {
   EXPECT_TRUE(Has(table, "torch/optim/adamw.py:128 _init_group")) << table;
 }
 
+TEST(PlanTableTest, SaysWhatCanBeSwappedAndByWhatLeave) {
+  EXPECT_FALSE(Has(TableOf(0), "--cold swap")) << "nothing in it is worth that";
+  Training training({.layers = 24,
+                     .steps = 4,
+                     .optimizer = profile::Optimizer::kLoop,
+                     .weight = 5 * kMiB,
+                     .activation = 20 * kMiB});
+  auto result = plan::MakePlan(training.profile, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  const std::string table = PlanTable(*result);
+  // 48 blocks of 5 MiB. 145 launches of a millisecond.
+  EXPECT_TRUE(Has(table, "240.00 MiB of it in 30 slabs of 8.00 MiB")) << table;
+  EXPECT_TRUE(Has(table, "ebbtide verify")) << table;
+  EXPECT_TRUE(Has(table, "--cold swap; until then the step takes ")) << table;
+  EXPECT_TRUE(Has(table, "native 145.00 ms, predicted 145.00 ms (+0.0 %)")) << table;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
 TEST(PlanTableTest, FitsAHundredColumns) {
   for (uint64_t budget : {uint64_t{0}, 12 * kMiB, kMiB}) {
     std::istringstream lines(TableOf(budget));

@@ -15,9 +15,9 @@ using profile::TrainingShape;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // A training run with its optimizer state cold and everything else warm.
-class Run {
+class Planning {
  public:
-  explicit Run(const TrainingShape& shape) : profile(Training(shape).profile) {
+  explicit Planning(const TrainingShape& shape) : profile(Training(shape).profile) {
     auto built = BuildTimeline(profile);
     EXPECT_TRUE(built.ok()) << built.status();
     if (built.ok()) timeline = *std::move(built);
@@ -59,7 +59,7 @@ constexpr TrainingShape kRoomy = {.layers = 6,
                                   .activation = 20 * kMiB};
 
 TEST(SlabSectionTest, SlabsAreUsedWhileAnyBlockInThemIs) {
-  const Run run(kRoomy);
+  const Planning run(kRoomy);
   const SlabSection section = run.Section();
   // A 64th of 175 MiB is less than 4 MiB. 12 blocks of 5 MiB, two a layer, so five slabs a layer.
   EXPECT_EQ(section.slab_bytes, 2 * kMiB);
@@ -79,7 +79,7 @@ TEST(SlabSectionTest, SlabsAreUsedWhileAnyBlockInThemIs) {
 }
 
 TEST(SlabSectionTest, StaysAreItemsFromBeforeTheFetchUntilBeforeTheGoneLaunch) {
-  const Run run(kRoomy);
+  const Planning run(kRoomy);
   const SlabSection section = run.Section();
   ASSERT_EQ(section.stays.size(), section.slabs.size());
   for (size_t i = 0; i < section.slabs.size(); ++i) {
@@ -99,11 +99,11 @@ TEST(SlabSectionTest, StaysAreItemsFromBeforeTheFetchUntilBeforeTheGoneLaunch) {
 TEST(SlabSectionTest, StaysDoNotRaiseThePeak) {
   for (Optimizer optimizer : {Optimizer::kFused, Optimizer::kForeach, Optimizer::kLoop}) {
     for (uint64_t activation : {2 * kMiB, 5 * kMiB, 20 * kMiB}) {
-      const Run run({.layers = 12,
-                     .steps = 5,
-                     .optimizer = optimizer,
-                     .weight = 5 * kMiB,
-                     .activation = activation});
+      const Planning run({.layers = 12,
+                          .steps = 5,
+                          .optimizer = optimizer,
+                          .weight = 5 * kMiB,
+                          .activation = activation});
       EXPECT_EQ(run.LiveWith(run.Section()), run.LiveWith({})) << int(optimizer) << activation;
     }
   }
@@ -113,11 +113,11 @@ TEST(SlabSectionTest, StateThatOneLaunchUsesBeyondTheRoomStaysInPlace) {
   // One launch uses weights, gradients and all state: 12 * (5 + 5) MiB and 120 MiB. Warm at most:
   // weights 60, batch and activations 13 * 10, a gradient 5, the loss: 195 MiB. So 75 MiB of room
   // and slabs of 2: 37 of them, which hold 14 whole blocks.
-  const Run run({.layers = 12,
-                 .steps = 5,
-                 .optimizer = Optimizer::kFused,
-                 .weight = 5 * kMiB,
-                 .activation = 10 * kMiB});
+  const Planning run({.layers = 12,
+                      .steps = 5,
+                      .optimizer = Optimizer::kFused,
+                      .weight = 5 * kMiB,
+                      .activation = 10 * kMiB});
   const SlabSection section = run.Section();
   EXPECT_EQ(section.slab_bytes, 2 * kMiB);
   EXPECT_EQ(section.lives.size(), 14u);
@@ -126,18 +126,18 @@ TEST(SlabSectionTest, StateThatOneLaunchUsesBeyondTheRoomStaysInPlace) {
 }
 
 TEST(SlabSectionTest, RoomThatIsKeptFreeIsNotFilled) {
-  const Run run({.layers = 12,
-                 .steps = 5,
-                 .optimizer = Optimizer::kFused,
-                 .weight = 5 * kMiB,
-                 .activation = 10 * kMiB});
+  const Planning run({.layers = 12,
+                      .steps = 5,
+                      .optimizer = Optimizer::kFused,
+                      .weight = 5 * kMiB,
+                      .activation = 10 * kMiB});
   const SlabSection section = run.Section(10 * kMiB);
   // Of 75 MiB of room 65 are left: 32 slabs, 12 whole blocks.
   EXPECT_EQ(section.lives.size(), 12u);
 }
 
 TEST(SlabSectionTest, OnlyPersistentOptimizerStateIsMoved) {
-  Run run(kRoomy);
+  Planning run(kRoomy);
   for (Tier& tier : run.tiers) tier = Tier::kCold;
   const SlabSection section = run.Section();
   for (uint32_t life : section.lives) {
@@ -147,7 +147,7 @@ TEST(SlabSectionTest, OnlyPersistentOptimizerStateIsMoved) {
 }
 
 TEST(SlabSectionTest, WithoutColdBlocksOrWithoutALaunchThereIsNoSection) {
-  Run run(kRoomy);
+  Planning run(kRoomy);
   const std::vector<Tier> tiers = run.tiers;
   for (Tier& tier : run.tiers) tier = Tier::kWarm;
   EXPECT_EQ(run.Section().slab_bytes, 0u);
