@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/record/launch_scan.h"
+#include "src/driver/launch_words.h"
 
 namespace ebt::replay {
 
@@ -32,9 +32,9 @@ void NamedBlocks::Append(uint64_t offset, std::vector<tier::Extent>* named) cons
 }
 
 void NamedBlocks::OfLaunch(const ebt_launch& launch, std::vector<tier::Extent>* named) {
-  const record::FunctionLayout* layout = functions_.Find(launch.function);
+  const FunctionLayout* layout = functions_.Find(launch.function);
   if (!layout) return;
-  record::VisitWords(launch, *layout, [&](uint64_t word) {
+  VisitWords(launch, *layout, [&](uint64_t word) {
     if (word - base_ >= size_) return;
     MutexLock lock(&mutex_);
     Append(word - base_, named);
@@ -48,7 +48,7 @@ void NamedBlocks::OfSpan(uint64_t address, uint64_t bytes, std::vector<tier::Ext
 }
 
 std::string NamedBlocks::FunctionName(void* function) {
-  const record::FunctionLayout* layout = functions_.Find(function);
+  const FunctionLayout* layout = functions_.Find(function);
   if (!layout) return "an unnamed kernel";
   std::vector<std::string> names;
   uint32_t from = layout->id;

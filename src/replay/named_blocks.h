@@ -11,7 +11,7 @@
 #include "absl/container/btree_map.h"
 #include "hooks/core_api.h"
 #include "src/base/mutex.h"
-#include "src/record/function_table.h"
+#include "src/driver/function_table.h"
 #include "src/tier/trial.h"
 
 namespace ebt::replay {
@@ -41,7 +41,7 @@ class NamedBlocks {
   const DriverApi& driver_;
   const CUdeviceptr base_;
   const uint64_t size_;
-  record::FunctionTable functions_;
+  FunctionTable functions_;
   mutable Mutex mutex_;
   absl::btree_map<uint64_t, uint64_t> blocks_ ABSL_GUARDED_BY(mutex_);  // offset -> bytes
 };

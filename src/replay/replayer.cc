@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
+#include "src/plan/clearance.h"
 
 namespace ebt::replay {
 namespace {
@@ -37,14 +38,11 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
   if (!space_ && !space_tried_) {
     // Once in a process's life: whoever else allocates meanwhile must wait for it anyway.
     space_tried_ = true;
-    auto space = Space::Create(
-        driver_, {plan_.warm_bytes, plan_.slab_bytes, options_.host_budget, options_.guard});
-    if (space.ok()) {
-      if (absl::Status added = AddColdParts(**space); !added.ok()) space = added;
-    }
+    auto space = MakeSpace();
     if (space.ok()) {
       space_ = *std::move(space);
       naming_.store(space_->named() != nullptr, std::memory_order_release);
+      reporting_.store(outcome_ || run_log_, std::memory_order_release);
       for (CUdevice peer : peers_[space_->device()]) space_->AddPeer(peer);
     } else {
       Log(LogLevel::kWarning, "no memory of our own can be set up ({}): the program runs natively",
@@ -55,23 +53,50 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
   return space_ && space_->context() == context ? space_ : nullptr;
 }
 
-absl::Status Replayer::AddColdParts(Space& space) {
-  const absl::Status moving = AddMovingPart(space);
-  if (!moving.ok()) Log(LogLevel::kWarning, "no cold block is swapped: {}", Message(moving));
-  const bool moves = space.named() != nullptr;
-  homes_ = std::make_unique<ColdHomes>(
-      plan_, [&](uint64_t site) { return moves && options_.may_swap(site); });
-  if (homes_->other_bytes() == 0) return absl::OkStatus();
-  return space.AddCold({homes_->other_bytes(), options_.cold_managed, points_.HasPrefetches()});
+absl::StatusOr<std::unique_ptr<Space>> Replayer::MakeSpace() {
+  auto space = Space::Create(
+      driver_, {plan_.warm_bytes, plan_.slab_bytes, options_.host_budget, options_.guard});
+  if (!space.ok()) return space;
+  char name[256] = "";
+  driver_.fn_cuDeviceGetName(name, sizeof(name) - 1, (*space)->device());
+  gpu_ = name;
+  driver_.fn_cuDriverGetVersion(&driver_version_);
+  OpenTrialOutcome();
+  if (absl::Status added = AddColdParts(**space); !added.ok()) return added;
+  OpenRunLog(**space);
+  return space;
 }
 
-absl::Status Replayer::AddMovingPart(Space& space) {
-  if (!options_.may_swap || plan_.slabs.empty()) return absl::OkStatus();
-  const ColdHomes wanted(plan_, options_.may_swap);
+std::vector<uint64_t> Replayer::MovingSites() const {
+  if (!options_.trial_path.empty()) return options_.trial_sites;
+  if (options_.cold == Cold::kSwap) return plan::SwappableSites(plan_);
+  if (options_.cold != Cold::kAuto) return {};
+  const std::string why = plan::WhyNotCleared(plan_, driver_version_, gpu_);
+  if (!why.empty()) Log(LogLevel::kWarning, "{}", why);
+  return plan::ClearedSites(plan_, driver_version_, gpu_);
+}
+
+absl::Status Replayer::AddColdParts(Space& space) {
+  const std::vector<uint64_t> moving = MovingSites();
+  const absl::flat_hash_set<uint64_t> sites(moving.begin(), moving.end());
+  const absl::Status added = AddMovingPart(space, sites);
+  if (!added.ok()) {
+    Log(LogLevel::kWarning, "no cold block is swapped: {}", Message(added));
+    if (outcome_) outcome_->Fault("driver", "", Message(added), {});
+  }
+  homes_ = std::make_unique<ColdHomes>(
+      plan_, [&](uint64_t site) { return space.named() && sites.contains(site); });
+  if (homes_->other_bytes() == 0) return absl::OkStatus();
+  return space.AddCold(
+      {homes_->other_bytes(), options_.cold != Cold::kOff, points_.HasPrefetches()});
+}
+
+absl::Status Replayer::AddMovingPart(Space& space, const absl::flat_hash_set<uint64_t>& sites) {
+  const ColdHomes wanted(plan_, [&](uint64_t site) { return sites.contains(site); });
   if (wanted.swapped_bytes() == 0) return absl::OkStatus();
-  if (options_.trial)
+  if (!options_.trial_path.empty())
     return space.AddTrial(wanted.swapped_bytes(),
-                          [this](const tier::Fault& fault) { options_.trial->Faulted(fault); });
+                          [this](const tier::Fault& fault) { TrialFaulted(fault); });
   std::vector<uint64_t> stays;
   for (const plan::Slab& slab : plan_.slabs) stays.push_back(slab.stay_offset);
   return space.AddSwapped(std::move(stays));
@@ -107,14 +132,11 @@ const plan::Slot* Replayer::Match(const ebt_alloc& request) {
   const uint64_t fingerprint = callsite::Fingerprint();
   std::vector<const Point*> left;
   const plan::Slot* slot = nullptr;
-  uint64_t steps = 0;
   {
     MutexLock lock(&mutex_);
-    const uint64_t steps_before = matcher_.steps();
     slot = Follow(request.bytes, fingerprint, &left);
-    if (matcher_.steps() != steps_before) steps = matcher_.steps();
+    steps_.store(matcher_.steps(), std::memory_order_relaxed);
   }
-  if (steps > 0 && options_.trial) options_.trial->Stepped(steps);
   if (!left.empty()) Perform(left, request.stream);
   return slot;
 }
@@ -198,11 +220,11 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
     blocks_[address] = block;
     if (block.arena == space.swapped()) {
       space.named()->Add(block.offset, block.bytes);
-      if (options_.trial && !touched_sites_.contains(block.site))
-        untouched_[block.offset] = block.site;
+      if (outcome_ && !touched_sites_.contains(block.site)) untouched_[block.offset] = block.site;
     }
-    if (block.cold) cold_live_bytes_ += rounded;
+    (block.cold ? cold_live_bytes_ : warm_live_bytes_) += rounded;
     cold_peak_bytes_ = std::max(cold_peak_bytes_, cold_live_bytes_);
+    warm_peak_bytes_ = std::max(warm_peak_bytes_, warm_live_bytes_);
     // What the arenas hold is counted once, with the default pool.
     if (block.pool == space.default_pool()) reserved = Reserved(space);
   }
@@ -222,7 +244,7 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
       untouched_.erase(block->offset);
     }
     rounded = AlignUp(block->bytes, kBlockAlignment);
-    if (block->cold) cold_live_bytes_ -= rounded;
+    (block->cold ? cold_live_bytes_ : warm_live_bytes_) -= rounded;
   }
   if (block->pool) pools_.Freed(block->pool, rounded);
   return true;
@@ -253,20 +275,6 @@ bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* re
 
 void Replayer::Native(const ebt_alloc&, CUdeviceptr) {
   native_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void Replayer::NoteTouchedSites(const std::vector<tier::Extent>& extents) {
-  std::vector<uint64_t> fresh;
-  {
-    MutexLock lock(&mutex_);
-    for (const tier::Extent& extent : extents) {
-      const auto at = untouched_.find(extent.offset);
-      if (at == untouched_.end()) continue;
-      if (touched_sites_.insert(at->second).second) fresh.push_back(at->second);
-      untouched_.erase(at);
-    }
-  }
-  for (uint64_t site : fresh) options_.trial->SiteTouched(site);
 }
 
 void Replayer::PoolTrim() {
@@ -347,7 +355,7 @@ void Replayer::Forget() {
     MutexLock lock(&mutex_);
     if (!space_) return;
     blocks_.clear();
-    cold_live_bytes_ = 0;
+    cold_live_bytes_ = warm_live_bytes_ = 0;
     space = std::move(space_);
   }
   // What is queued may still use the memory; it ends with the context, and we before it. The

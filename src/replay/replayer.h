@@ -6,40 +6,35 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
+#include "src/base/config.h"
 #include "src/base/mutex.h"
 #include "src/plan/plan.h"
 #include "src/replay/cold_homes.h"
 #include "src/replay/matcher.h"
 #include "src/replay/points.h"
 #include "src/replay/pools.h"
+#include "src/replay/run_log.h"
 #include "src/replay/space.h"
+#include "src/replay/trial_outcome.h"
 
 namespace ebt::replay {
 
-// Told what happens in a trial, from any thread.
-class TrialObserver {
- public:
-  virtual ~TrialObserver() = default;
-  virtual void Stepped(uint64_t steps) = 0;     // whole steps gone through so far
-  virtual void SiteTouched(uint64_t site) = 0;  // once a site
-  virtual void Faulted(const tier::Fault& fault) = 0;
-};
-
 struct ReplayOptions {
-  bool cold_managed = true;  // false: cold blocks stay on the device
-  // Sites whose blocks the swap engine may move. Empty: none.
-  std::function<bool(uint64_t)> may_swap;
-  // `ebbtide verify`: those sites' blocks are mapped only while they are named, and what comes
-  // of it is told. NULL: no trial.
-  TrialObserver* trial = nullptr;
+  Cold cold = Cold::kAuto;
+  // `ebbtide verify`: where the outcome of a trial goes (trial_outcome.h), empty: no trial. In
+  // one the blocks of the sites on trial are mapped only while they are named; no other moves.
+  std::string trial_path;
+  std::vector<uint64_t> trial_sites;
+  std::string run_log_path;   // empty: none
+  std::string plan_path;      // for the run log
   uint64_t budget = 0;        // bytes of device memory the process is told it has; 0: all
   uint64_t host_budget = 0;   // bytes of host memory for cold blocks
   int* (*guard)() = nullptr;  // the calling thread's re-entrancy guard
@@ -81,6 +76,8 @@ class Replayer {
   void CaptureEnded(CUstream stream);  // also where no capture had begun
 
   ebbtide_statistics Statistics();
+  // The process ends: the last work of a trial is looked at, the run log gets its last line.
+  void Finish();
 
  private:
   struct Block {
@@ -99,8 +96,12 @@ class Replayer {
   std::shared_ptr<Space> AnySpace();
   // The space if some of its blocks move or are on trial.
   std::shared_ptr<Space> NamingSpace();
+  absl::StatusOr<std::unique_ptr<Space>> MakeSpace() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddColdParts(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AddMovingPart(Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddMovingPart(Space& space, const absl::flat_hash_set<uint64_t>& sites)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The sites whose blocks move, or are on trial.
+  std::vector<uint64_t> MovingSites() const;
   void Forget();
   bool Capturing(CUstream stream);
   // The pool that the request takes from; false: a pool that we do not stand in for.
@@ -112,7 +113,16 @@ class Replayer {
   // Brings what the calling thread's work names to where the work will find it.
   template <typename Name>
   bool Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name);
+
+  // What is told while the program runs (reports.cc).
+  void OpenTrialOutcome();
+  void OpenRunLog(const Space& space) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteTouchedSites(const std::vector<tier::Extent>& extents);
+  void TrialFaulted(const tier::Fault& fault) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A step is over, and the first work of the next one has begun.
+  void ReportSteps();
+  RunSample TakeSample() ABSL_LOCKS_EXCLUDED(mutex_);
+
   void LaunchPoints(CUstream stream);
   void Perform(const std::vector<const Point*>& due, CUstream stream);
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
@@ -140,10 +150,16 @@ class Replayer {
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made
   std::atomic<bool> naming_{false};   // some blocks move or are on trial
+  std::atomic<uint64_t> steps_{0}, reported_steps_{0};
 
   Mutex mutex_;
   // Set together with space_ and never changed.
   std::unique_ptr<ColdHomes> homes_;
+  std::string gpu_;
+  int driver_version_ = 0;
+  std::unique_ptr<TrialOutcome> outcome_;
+  std::unique_ptr<RunLog> run_log_;
+  std::atomic<bool> reporting_{false};  // one of the two is there
   std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);
@@ -154,8 +170,11 @@ class Replayer {
   // A trial's: the site of each block on trial, by its offset, until it has been seen touched.
   absl::flat_hash_map<uint64_t, uint64_t> untouched_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> touched_sites_ ABSL_GUARDED_BY(mutex_);
-  uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // served, cold
+  // Bytes of served blocks.
+  uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t cold_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t warm_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t warm_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   PoolCounters pools_;
 };
 

@@ -73,6 +73,7 @@ std::string SampleLine(std::string_view kind, double seconds, const RunSample& s
   const std::pair<const char*, uint64_t> counts[] = {
       {"steps", sample.steps},
       {"device_bytes", sample.device_bytes},
+      {"peak_device_bytes", sample.peak_device_bytes},
       {"peak_warm", sample.peak_warm},
       {"peak_cold_on_device", sample.peak_cold_on_device},
       {"peak_cold_on_host", sample.peak_cold_on_host},

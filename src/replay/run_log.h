@@ -32,6 +32,7 @@ struct RunInfo {
 struct RunSample {
   uint64_t steps = 0;         // steady steps gone through
   uint64_t device_bytes = 0;  // of ours on the device now
+  uint64_t peak_device_bytes = 0;
   uint64_t peak_warm = 0, peak_cold_on_device = 0, peak_cold_on_host = 0;
   tier::SwapCounters swap;
   uint64_t managed_in = 0, managed_out = 0;       // bytes fetched and evicted by the managed engine

@@ -51,15 +51,16 @@ class Space {
 
   // Planned parts, NULL when empty; cold blocks lie where ColdHomes says.
   memory::Arena* warm() { return warm_.get(); }
+  const memory::Arena* swapped() const { return swapped_.get(); }
   memory::Arena* swapped() { return swapped_.get(); }
   memory::Arena* cold() { return cold_.get(); }
   // Behind swapped(): one of the two, or neither.
-  tier::SwapEngine* swap() { return swap_; }
-  tier::Trial* trial() { return trial_; }
+  tier::SwapEngine* swap() const { return swap_; }
+  tier::Trial* trial() const { return trial_; }
   // The live blocks of swapped(); NULL without one.
-  NamedBlocks* named() { return named_.get(); }
+  NamedBlocks* named() const { return named_.get(); }
   memory::Arena& dynamic() { return *dynamic_; }
-  tier::Prefetcher* prefetcher() { return prefetcher_.get(); }
+  tier::Prefetcher* prefetcher() const { return prefetcher_.get(); }
 
   memory::StreamLedger& ledger() { return *ledger_; }
   // Everything that we hold of the device now, and at most so far.

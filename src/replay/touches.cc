@@ -30,13 +30,16 @@ std::shared_ptr<Space> Replayer::NamingSpace() {
 bool Replayer::Launch(const ebt_launch& launch) {
   launches_.fetch_add(1, std::memory_order_relaxed);
   LaunchPoints(launch.stream);
-  std::shared_ptr<Space> space = NamingSpace();
-  if (!space) return false;
-  Touching& touching = ThisThread();
-  touching.extents.clear();
-  space->named()->OfLaunch(launch, &touching.extents);
-  return Touch(std::move(space), launch.stream,
-               [&](Space& naming) { return naming.named()->FunctionName(launch.function); });
+  bool touches = false;
+  if (std::shared_ptr<Space> space = NamingSpace()) {
+    Touching& touching = ThisThread();
+    touching.extents.clear();
+    space->named()->OfLaunch(launch, &touching.extents);
+    touches = Touch(std::move(space), launch.stream,
+                    [&](Space& naming) { return naming.named()->FunctionName(launch.function); });
+  }
+  ReportSteps();
+  return touches;
 }
 
 bool Replayer::Copy(const ebt_copy& copy) {

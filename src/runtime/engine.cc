@@ -59,9 +59,16 @@ bool Engine::PrepareReplay() {
     return false;
   }
   const uint64_t budget = config_.budget > 0 ? config_.budget : plan->budget;
-  replayer_ = std::make_unique<replay::Replayer>(
-      driver_, *std::move(plan),
-      replay::ReplayOptions{config_.cold != Cold::kOff, budget, HostBudget(config_), front_.guard});
+  replay::ReplayOptions options;
+  options.cold = config_.cold;
+  options.trial_path = config_.trial_path;
+  options.trial_sites = config_.trial_sites;
+  options.run_log_path = config_.run_log_path;
+  options.plan_path = config_.plan_path;
+  options.budget = budget;
+  options.host_budget = HostBudget(config_);
+  options.guard = front_.guard;
+  replayer_ = std::make_unique<replay::Replayer>(driver_, *std::move(plan), std::move(options));
   return true;
 }
 
@@ -102,6 +109,7 @@ void Engine::AfterFork() {
 void Engine::Exiting() {
   if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->Close();
   if (!replayer_) return;
+  replayer_->Finish();
   const ebbtide_statistics s = replayer_->Statistics();
   Log(LogLevel::kInfo,
       "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold peak {}, "

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "src/record/function_table.h"
+#include "src/driver/function_table.h"
 #include "src/record/launch_scan.h"
 #include "src/record/live_blocks.h"
 #include "tests/unit/recorder_fake_driver.h"

@@ -38,8 +38,11 @@ class ReplayerDevicesTest : public ReplayerTest {
     plan.warm_bytes = kPlannedWarm;
     for (const Slot& slot : plan.prologue)
       if (slot.tier == Tier::kCold) plan.cold_bytes = kPlannedCold;
-    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan,
-                                           ReplayOptions{managed, 0, host_budget, &Guard});
+    ReplayOptions options;
+    options.cold = managed ? Cold::kManaged : Cold::kOff;
+    options.host_budget = host_budget;
+    options.guard = &Guard;
+    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan, options);
   }
   static Slot Native(uint64_t bytes) {
     Slot slot = Warm(bytes, 0);

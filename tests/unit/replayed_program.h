@@ -53,8 +53,12 @@ class ReplayerTest : public test::SimulatedDevice {
     plan.warm_bytes = kWarm;
     for (const Slot& slot : plan.prologue)
       if (slot.tier == Tier::kCold) plan.cold_bytes = 4 * kMiB;
-    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan,
-                                           ReplayOptions{managed, budget, host_budget, &Guard});
+    ReplayOptions options;
+    options.cold = managed ? Cold::kManaged : Cold::kOff;
+    options.budget = budget;
+    options.host_budget = host_budget;
+    options.guard = &Guard;
+    replayer_ = std::make_unique<Replayer>(test::SimulatedDriver(), plan, options);
   }
   ~ReplayerTest() override {
     cuCtxSynchronize();

@@ -1,6 +1,6 @@
 // What is known of each kernel function: its number, its name, and where its parameters end.
-#ifndef EBBTIDE_SRC_RECORD_FUNCTION_TABLE_H_
-#define EBBTIDE_SRC_RECORD_FUNCTION_TABLE_H_
+#ifndef EBBTIDE_SRC_DRIVER_FUNCTION_TABLE_H_
+#define EBBTIDE_SRC_DRIVER_FUNCTION_TABLE_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "src/driver/driver_api.h"
 
-namespace ebt::record {
+namespace ebt {
 
 // Parameter sizes of one function, in order. Immutable.
 struct FunctionLayout {
@@ -49,6 +49,6 @@ class FunctionTable {
   std::vector<std::string> names_;
 };
 
-}  // namespace ebt::record
+}  // namespace ebt
 
-#endif  // EBBTIDE_SRC_RECORD_FUNCTION_TABLE_H_
+#endif  // EBBTIDE_SRC_DRIVER_FUNCTION_TABLE_H_

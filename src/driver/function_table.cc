@@ -1,11 +1,11 @@
-#include "src/record/function_table.h"
+#include "src/driver/function_table.h"
 
 #include <fmt/format.h>
 
 #include <mutex>
 #include <utility>
 
-namespace ebt::record {
+namespace ebt {
 namespace {
 
 // The driver allows 32 764 bytes of parameters; this is only a stop for one that answers for
@@ -88,4 +88,4 @@ std::string FunctionTable::Name(void* function) const {
   return {};
 }
 
-}  // namespace ebt::record
+}  // namespace ebt
