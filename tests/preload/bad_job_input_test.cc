@@ -227,7 +227,7 @@ TEST_P(BadJobInput, UnknownVariableIsSaidWithTheNearest) {
 
 TEST_P(BadJobInput, ValueThatIsNotUnderstoodIsSaid) {
   ExpectOneLine(Train("good.json", {{"EBBTIDE_COLD", "freezing"}}),
-                {"EBBTIDE_COLD=freezing", "auto, managed, off"});
+                {"EBBTIDE_COLD=freezing", "auto, swap, managed, off"});
 }
 
 TEST_P(BadJobInput, TooLittleHostMemoryKeepsColdBlocksOnTheDevice) {

@@ -51,7 +51,7 @@ TEST(Command, BadCommandLinesAre2AndOneLine) {
       {"record", "true"},
       {"plan"},
       {"plan", "x.ebp", "--budget", "lots"},
-      {"run", "--cold", "swap", "--plan", "x", "--", "true"},
+      {"run", "--cold", "freezing", "--plan", "x", "--", "true"},
   };
   for (const auto& words : bad) {
     const Outcome outcome = Ebbtide(words);

@@ -141,9 +141,10 @@ class Loop {
   }
 
   void Optimize(CUdeviceptr gradient) {
+    for (CUdeviceptr weight : weights_) Axpy(weight, gradient, 0.001f);
     for (CUdeviceptr state : {hidden_, honest_[0], honest_[1]}) {
       Axpy(state, gradient, 0.5f);
-      for (CUdeviceptr weight : weights_) Axpy(weight, state, 0.001f);
+      Axpy(weights_[0], state, 0.001f);
     }
   }
 

@@ -86,7 +86,7 @@ class ReplayerFetchTest : public ReplayerTest {
     EXPECT_TRUE(AllocateAsync(2 * kMiB, stream_).served);
   }
   void Launches(int count) {
-    for (int i = 0; i < count; ++i) replayer_->Launch(stream_);
+    for (int i = 0; i < count; ++i) replayer_->Launch({.stream = stream_});
   }
   // So many moves have been asked for since the test began: each leaves its event at once, in
   // the launching thread.
@@ -175,7 +175,7 @@ class ReplayerFaultTest : public ReplayerTest, public ::testing::WithParamInterf
       Use(first, 2 * kMiB, a_, 3);
       const Given extra = AllocateAsync(8 * kMiB, b_);
       Use(extra, 8 * kMiB, b_, 4);
-      for (int i = 0; i < 3; ++i) replayer_->Launch(a_);
+      for (int i = 0; i < 3; ++i) replayer_->Launch({.stream = a_});
       ASSERT_EQ(FreeAsync(first.ptr, a_), CUDA_SUCCESS);
       ASSERT_EQ(FreeAsync(extra.ptr, b_), CUDA_SUCCESS);
       const Given second = AllocateAsync(kMiB, turn == 1 ? b_ : a_);
