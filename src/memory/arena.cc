@@ -52,10 +52,12 @@ void Arena::Give(uint64_t offset, uint64_t bytes, CUstream stream) {
   map_.Give(offset, AlignUp(bytes, kBlockAlignment), tag);
 }
 
-void Arena::GiveIdle(uint64_t offset, uint64_t bytes) {
+void Arena::GiveBehind(uint64_t offset, uint64_t bytes, StreamTag event) {
   MutexLock lock(&mutex_);
-  map_.Give(offset, AlignUp(bytes, kBlockAlignment), kIdle);
+  map_.Give(offset, AlignUp(bytes, kBlockAlignment), event);
 }
+
+void Arena::GiveIdle(uint64_t offset, uint64_t bytes) { GiveBehind(offset, bytes, kIdle); }
 
 bool Arena::IsFree(uint64_t offset, uint64_t bytes) const {
   MutexLock lock(&mutex_);

@@ -38,6 +38,8 @@ class Arena {
 
   // The block's bytes may be used again in the order of `stream`.
   void Give(uint64_t offset, uint64_t bytes, CUstream stream);
+  // The same in the order of an event (StreamLedger::TagOfEvent).
+  void GiveBehind(uint64_t offset, uint64_t bytes, StreamTag event);
   // The same, and nothing on the device uses it any more.
   void GiveIdle(uint64_t offset, uint64_t bytes);
 

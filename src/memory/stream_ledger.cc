@@ -54,6 +54,17 @@ StreamTag StreamLedger::TagOf(CUstream stream) {
   return at->second;
 }
 
+StreamTag StreamLedger::TagOfEvent(CUevent event) {
+  MutexLock lock(&mutex_);
+  entries_.push_back({nullptr, /*nameable=*/false, event});
+  return static_cast<StreamTag>(entries_.size() - 1);
+}
+
+void StreamLedger::EventDone(StreamTag tag) {
+  MutexLock lock(&mutex_);
+  entries_[tag].event = nullptr;
+}
+
 CUresult StreamLedger::RecordInto(StreamTag tag, CUstream stream) {
   CUevent event = nullptr;
   {

@@ -27,6 +27,13 @@ class StreamLedger {
   // The tag of `stream` for the calling thread (CU_STREAM_PER_THREAD is another stream in each).
   StreamTag TagOf(CUstream stream);
 
+  // A tag for what comes behind an event instead of a stream's work: whoever is ordered after it
+  // waits for what the event was recorded behind last. Memory may be given in its order once it
+  // is recorded, and must be taken again before it is recorded anew.
+  StreamTag TagOfEvent(CUevent event);
+  // Call before the event is destroyed: it has happened.
+  void EventDone(StreamTag tag);
+
   // Makes `stream`'s later work wait for what is queued now in the order of each tag of
   // `pieces` other than its own. CUDA_SUCCESS, or the driver's first refusal: then the pieces
   // must not be used by `stream`.
@@ -46,7 +53,7 @@ class StreamLedger {
  private:
   struct Entry {
     CUstream stream = nullptr;
-    bool nameable = true;     // false: destroyed, or another thread's per-thread stream
+    bool nameable = true;     // false: an event, destroyed, or another thread's per-thread stream
     CUevent event = nullptr;  // covers all freed memory of an entry that is not nameable
     bool lost = false;        // destroyed without an event: nobody can be ordered after it
   };

@@ -91,9 +91,7 @@ absl::Status SwapEngine::Build() {
 }
 
 CUresult SwapEngine::MakeStreamsAndEvents() {
-  std::vector<CUstream*> streams = {&relay_in_, &relay_out_, &relay_idle_};
-  for (CUstream& marker : markers_) streams.push_back(&marker);
-  for (CUstream* stream : streams) {
+  for (CUstream* stream : {&relay_in_, &relay_out_, &relay_idle_}) {
     const CUresult result =
         driver_.fn_cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, 0);
     if (result != CUDA_SUCCESS) return result;
@@ -104,15 +102,14 @@ CUresult SwapEngine::MakeStreamsAndEvents() {
       const CUresult result = driver_.fn_cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
       if (result != CUDA_SUCCESS) return result;
     }
+    slab.out_tag = ledger_.TagOfEvent(slab.out_done);
   }
   return CUDA_SUCCESS;
 }
 
 SwapEngine::~SwapEngine() {
   mover_.reset();
-  std::vector<CUstream> streams = {relay_in_, relay_out_, relay_idle_};
-  streams.insert(streams.end(), std::begin(markers_), std::end(markers_));
-  for (CUstream stream : streams) {
+  for (CUstream stream : {relay_in_, relay_out_, relay_idle_}) {
     if (!stream) continue;
     driver_.fn_cuStreamSynchronize(stream);
     ledger_.StreamDestroyed(stream);
@@ -121,6 +118,7 @@ SwapEngine::~SwapEngine() {
   for (size_t i = 0; i < count_; ++i) {
     const Slab& slab = slabs_[i];
     if (slab.holds_stay) arena_.GiveIdle(slab.stay, slab_bytes_);
+    if (slab.out_tag != memory::kIdle) ledger_.EventDone(slab.out_tag);
     for (CUevent event : {slab.gate_in, slab.in_done, slab.gate_out, slab.out_done})
       if (event) driver_.fn_cuEventDestroy_v2(event);
   }

@@ -137,6 +137,7 @@ class SwapEngine : public memory::Backing {
     // Streams that touched it since it is where it is; on the device: that wait for the arrival.
     std::vector<memory::StreamTag> tags;
     CUevent gate_in = nullptr, in_done = nullptr, gate_out = nullptr, out_done = nullptr;
+    memory::StreamTag out_tag = memory::kIdle;  // of out_done
     // Written by the mover's thread before the copy counts as issued.
     std::atomic<bool> refused{false};     // the copy that was queued last
     std::atomic<bool> holds_stay{false};  // its place in the arena is ours
@@ -203,12 +204,10 @@ class SwapEngine : public memory::Backing {
   int* (*const guard_)();
 
   // Streams that carry nothing but waits, so that what a copy waits for can be put together
-  // without touching the stream it will run on.
+  // without touching the stream it will run on. They wait for work of the application's alone or
+  // for copies that came long before: streams share the device's few queues, and a wait for
+  // something slow would hold up whoever shares one with it.
   CUstream relay_in_ = nullptr, relay_out_ = nullptr, relay_idle_ = nullptr;
-  // Places are given back in the order of one of these, each behind few copies, and not in that
-  // of the copies' own stream, where later copies wait for later things.
-  CUstream markers_[8] = {};
-  size_t next_marker_ = 0;  // the mover's thread alone
 
   // Held around driver calls that only queue work, since the order in which work is queued on
   // the relays and on the application's streams must be the order in which slabs change state:

@@ -26,13 +26,6 @@ void SwapEngine::Arrived(Slab& slab, CUresult result) {
 }
 
 void SwapEngine::Left(Slab& slab, CUresult result) {
-  CUstream marker = nullptr;
-  for (int i = 0; i < kTries && result == CUDA_SUCCESS && !marker; ++i) {
-    const CUstream next = markers_[next_marker_++ % std::size(markers_)];
-    const CUresult ordered = driver_.fn_cuStreamWaitEvent(next, slab.out_done, 0);
-    if (ordered == CUDA_SUCCESS) marker = next;
-    if (ordered != CUDA_SUCCESS && i + 1 == kTries) result = ordered;
-  }
   if (result != CUDA_SUCCESS) {
     // The device's bytes are the true ones, and nobody else may have their place.
     Complain(kCopyRefused, "a copy was refused; the memory is used where it is", result);
@@ -41,7 +34,8 @@ void SwapEngine::Left(Slab& slab, CUresult result) {
   }
   device_bytes_.fetch_sub(slab_bytes_, std::memory_order_relaxed);
   slab.holds_stay.store(false, std::memory_order_relaxed);
-  arena_.Give(slab.stay, slab_bytes_, marker);
+  // Not in the order of the copies' stream, where later copies wait for later things.
+  arena_.GiveBehind(slab.stay, slab_bytes_, slab.out_tag);
 }
 
 void SwapEngine::Settle(Slab& slab) {
