@@ -10,22 +10,14 @@ import time
 import pynvml
 
 import waits
+import where
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 # PyTorch on the driver's own stream-ordered pool, without Ebbtide: not asked for, but it tells
 # what of a difference is the backend's.
 POOL = "pool"
 PLANNED = ["off", "managed", "swap"]  # they start when the recording has been planned
 # A device that hangs must not take all the time that there is.
 PATIENCE_S = 240
-
-
-def default_command():
-    """The command of a build folder, or of the bundle that this script lies in."""
-    built = os.path.join(ROOT, "build", "ebbtide")
-    bundled = os.path.join(ROOT, "bin", "ebbtide")
-    return bundled if os.path.exists(bundled) and not os.path.exists(built) else built
 
 
 class Device:
@@ -178,7 +170,7 @@ class Setup:
         return self.path(job, f".{mode}-{self.logs}.log")
 
     def start(self, mode, job, log):
-        train = [sys.executable, os.path.join(HERE, self.args.job + "_train.py"), *job]
+        train = [sys.executable, os.path.join(where.HERE, self.args.job + "_train.py"), *job]
         environment = dict(os.environ, EBBTIDE_LOG="info")
         environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         if mode == POOL:
