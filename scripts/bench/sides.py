@@ -1,4 +1,5 @@
 """The sides of a comparison: one training process in one mode each, and how it is started."""
+import contextlib
 import json
 import os
 import signal
@@ -75,16 +76,17 @@ class Side:
         self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, start_new_session=True)
 
-    def kill(self):
-        try:
+    def strike(self):
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+
+    def kill(self):
+        self.strike()
         self.process.wait()
 
     def lose_patience(self):
         self.overdue = True
-        os.killpg(self.process.pid, signal.SIGKILL)
+        self.strike()
 
     def ask(self, line=None):
         watchdog = threading.Timer(PATIENCE_S, self.lose_patience)

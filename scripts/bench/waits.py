@@ -100,6 +100,8 @@ def lines(mode, result):
             f"{a['missed_room'] + a['missed_busy']:6.1f}   {a['waits_arrival']:7.1f} "
             f"{a['waits_arrival_ms']:7.2f} {a['waits_room']:6.1f} {a['host_room_ms']:7.2f} "
             f"{a['host_issue_ms']:8.2f} {a['off_plan']:8.1f} {a['host_off_plan_ms']:7.2f}")
+    if result["waits"].get("run", {}).get("steps") == 0:
+        out.append(f"    {mode}: the run log counts no steady step")
     if "run" not in result["waits"]:
         out.append(f"    {mode}: a run log has no end line")
     return out
