@@ -26,21 +26,29 @@ class Job:
         self.args = args
         torch.manual_seed(1)
         self.data = torch.Generator().manual_seed(2)
-        self.build()
+        if not args.on_device:
+            self.build()
 
     def start(self):
+        if self.args.on_device:
+            with torch.device("cuda"):
+                self.build()
         self.model.cuda()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01,
                                            **{self.args.optimizer: True})
         return self.steps(self.args.warmup, True)
 
-    def step(self):
+    def micro_step(self):
         with torch.autocast("cuda", torch.bfloat16):
             loss = self.loss()
-        loss.backward()
+        (loss if self.args.accumulate == 1 else loss / self.args.accumulate).backward()
+        return loss.detach()
+
+    def step(self):
+        losses = [self.micro_step() for _ in range(self.args.accumulate)]
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return loss.detach()
+        return losses[0] if len(losses) == 1 else torch.stack(losses).mean()
 
     def state_bytes(self):
         return sum(t.numel() * t.element_size() for state in self.optimizer.state.values()
@@ -68,10 +76,13 @@ def main(job_class, description, models, batch):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--model", choices=models, default=next(iter(models)))
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused")
-    parser.add_argument("--batch", type=int, default=batch)
+    parser.add_argument("--batch", type=int, default=batch, help="of one micro-batch")
+    parser.add_argument("--accumulate", type=int, default=1, help="micro-batches of one step")
     parser.add_argument("--sequence", type=int, default=1024)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--deterministic", action="store_true")
+    parser.add_argument("--on-device", action="store_true",
+                        help="make the model on the GPU, at `start`: quick for large ones")
     args = parser.parse_args()
     if args.deterministic:
         torch.use_deterministic_algorithms(True)
