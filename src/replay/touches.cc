@@ -1,5 +1,7 @@
 // What work names of the blocks that move: before it is queued they are brought to where it will
 // find them.
+#include <utility>
+
 #include "src/replay/replayer.h"
 
 namespace ebt::replay {
@@ -11,7 +13,16 @@ struct Touching {
   std::vector<tier::Extent> extents;
   CUstream stream = nullptr;
   bool captured = false;
+  // A copy over the link: what its direction's RightOfWay is told at the end.
+  size_t in = tier::RightOfWay::kNone, out = tier::RightOfWay::kNone;
 };
+
+bool GoesIn(const ebt_copy& copy) {
+  return copy.kind == EBT_COPY_HTOD || copy.kind == EBT_COPY_UNIFIED;
+}
+bool GoesOut(const ebt_copy& copy) {
+  return copy.kind == EBT_COPY_DTOH || copy.kind == EBT_COPY_UNIFIED;
+}
 
 // Never destroyed: hooks run until the thread is gone.
 Touching& ThisThread() {
@@ -49,12 +60,17 @@ bool Replayer::Copy(const ebt_copy& copy) {
   touching.extents.clear();
   space->named()->OfSpan(copy.dst, copy.dst_span, &touching.extents);
   space->named()->OfSpan(copy.src, copy.src_span, &touching.extents);
-  const bool over_link =
-      copy.kind == EBT_COPY_HTOD || copy.kind == EBT_COPY_DTOH || copy.kind == EBT_COPY_UNIFIED;
-  if (over_link && space->swap()) space->swap()->ApplicationCopy();
-  return Touch(std::move(space), copy.stream, [&](Space&) {
+  const bool touches = Touch(space, copy.stream, [&](Space&) {
     return std::string(copy.kind == EBT_COPY_MEMSET ? "a memset" : "a copy");
   });
+  if (!space->swap() || !(GoesIn(copy) || GoesOut(copy)) || Capturing(copy.stream)) return touches;
+  // Behind the touches: what the copy itself must wait for is no reason to give way.
+  using Direction = tier::Mover::Direction;
+  if (GoesIn(copy)) touching.in = space->swap()->application(Direction::kIn).Begin(copy.stream);
+  if (GoesOut(copy)) touching.out = space->swap()->application(Direction::kOut).Begin(copy.stream);
+  touching.stream = copy.stream;
+  touching.space = std::move(space);
+  return true;
 }
 
 void Replayer::GraphLaunch(CUstream stream) {
@@ -94,6 +110,11 @@ void Replayer::Touched() {
   if (space->trial()) return space->trial()->Queued();
   for (const tier::Extent& extent : touching.extents)
     space->swap()->Touched(extent.offset, extent.bytes, touching.stream, touching.captured);
+  using Direction = tier::Mover::Direction;
+  const size_t in = std::exchange(touching.in, tier::RightOfWay::kNone);
+  const size_t out = std::exchange(touching.out, tier::RightOfWay::kNone);
+  space->swap()->application(Direction::kIn).End(in, touching.stream);
+  space->swap()->application(Direction::kOut).End(out, touching.stream);
 }
 
 void Replayer::AddressTaken(CUdeviceptr ptr) {

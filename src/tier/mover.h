@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
+#include "src/tier/right_of_way.h"
 
 namespace ebt::tier {
 
@@ -57,9 +58,9 @@ class Mover {
   // this one are no longer held back for the application's sake.
   void Flush(Direction direction, uint64_t ticket);
 
-  // The application copies: for the next two milliseconds at most one piece a direction is in
-  // flight. Costs a look at the clock.
-  void ApplicationCopy();
+  // For the application's own copies: as long as one of them is due, no piece of its direction
+  // is issued that nobody flushes.
+  RightOfWay& application(Direction direction) { return lanes_[Index(direction)].application; }
 
   // Bytes issued so far.
   uint64_t bytes(Direction direction) const {
@@ -75,15 +76,21 @@ class Mover {
     uint64_t at = 0;  // bytes issued
   };
   struct Lane {
+    explicit Lane(const DriverApi& driver) : application(driver) {}
     CUstream stream = nullptr;
     std::atomic<uint64_t> issued{0}, bytes{0};
     std::deque<CUevent> in_flight;  // behind each piece, oldest first; the mover's thread alone
     std::deque<Job> jobs;           // guarded by mutex_; the first one is the thread's to change
     uint64_t queued = 0;            // guarded by mutex_: tickets given out
     uint64_t flush_to = 0;          // guarded by mutex_
+    RightOfWay application;
+    // The mover's thread alone.
+    size_t at_once = 0;     // pieces issued since the queue was empty
+    bool may_go_on = true;  // pieces that nobody flushes may be issued
   };
 
-  Mover(const DriverApi& driver, int* (*guard)()) : driver_(driver), guard_(guard) {}
+  Mover(const DriverApi& driver, int* (*guard)())
+      : driver_(driver), guard_(guard), lanes_{Lane(driver), Lane(driver)} {}
   static constexpr size_t Index(Direction direction) { return direction == Direction::kIn ? 0 : 1; }
 
   CUresult MakeStreams();
@@ -92,8 +99,7 @@ class Mover {
   // The lane whose next piece may be issued now; NULL: there may be one by now, or it ends.
   Lane* AwaitTurn() ABSL_LOCKS_EXCLUDED(mutex_);
   Lane* Choose(bool* throttled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t PiecesAllowed() const;
-  void ForgetPiecesThatAreDone();
+  void LookAround();
   void IssuePiece(Lane& lane) ABSL_LOCKS_EXCLUDED(mutex_);
   CUresult CopyPiece(Lane& lane, Job& job);
   void MarkPiece(Lane& lane);
@@ -101,9 +107,10 @@ class Mover {
   const DriverApi& driver_;
   int* (*const guard_)();
   Lane lanes_[2];
-  std::vector<CUevent> spare_events_;           // the mover's thread alone
-  size_t next_lane_ = 0;                        // the mover's thread alone
-  std::atomic<int64_t> application_copied_{0};  // steady clock, nanoseconds; 0: never
+  std::vector<CUevent> spare_events_;  // the mover's thread alone
+  size_t next_lane_ = 0;               // the mover's thread alone
+  // When a piece was last seen done; the mover's thread alone.
+  std::chrono::steady_clock::time_point progressed_{};
 
   Mutex mutex_;
   std::condition_variable_any changed_;  // for the thread: a job, a flush, the end

@@ -104,9 +104,8 @@ class SwapEngine : public memory::Backing {
   // place. True when there were any.
   bool MakeRoom(uint64_t offset, uint64_t bytes);
 
-  // The application copies between host and device: the engine's own copies give way for a
-  // while. Cheap.
-  void ApplicationCopy() { mover_->ApplicationCopy(); }
+  // For the application's own copies between host and device, into the device (kIn) or out of it.
+  RightOfWay& application(Mover::Direction direction) { return mover_->application(direction); }
 
   // Device-arena chunks behind slabs' stays, which must keep their handles (memory given back
   // from under an alias would not be free).

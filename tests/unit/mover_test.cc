@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -51,6 +50,11 @@ class MoverTest : public test::SimulatedDevice {
   }
   void Open() { ASSERT_EQ(cuStreamWriteValue32(NewStream(), word_, 1, 0), CUDA_SUCCESS); }
 
+  static CUevent NewEvent() {
+    CUevent event = nullptr;
+    EXPECT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    return event;
+  }
   uint64_t QueueIn(uint64_t bytes) {
     return mover_->Queue(Direction::kIn, {device_, host_, bytes, gate_, done_,
                                           [this](CUresult r) { results_.push_back(r); }});
@@ -81,21 +85,40 @@ TEST_F(MoverTest, KeepsFourPiecesInFlightUntilItIsFlushed) {
   EXPECT_EQ(cuEventQuery(done_), CUDA_ERROR_NOT_READY);
 }
 
-TEST_F(MoverTest, KeepsOnePieceInFlightWhileTheApplicationCopies) {
-  Shut();
-  std::atomic<bool> over{false};
-  std::thread application([&] {
-    while (!over) {
-      mover_->ApplicationCopy();
-      std::this_thread::yield();
-    }
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+TEST_F(MoverTest, IssuesNothingWhileACopyOfTheApplicationsIsDue) {
+  ASSERT_EQ(cuEventRecord(gate_, nullptr), CUDA_SUCCESS);
+  const CUstream stream = NewStream();
+  RightOfWay& application = mover_->application(Direction::kIn);
+  const size_t copy = application.Begin(stream);
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  const uint64_t ticket = QueueIn(kBytes);
+  AwaitIssued(0);
+  mover_->Flush(Direction::kIn, ticket);  // whoever waits for it comes first all the same
+  EXPECT_EQ(mover_->bytes(Direction::kIn), kBytes);
   QueueIn(kBytes);
-  AwaitIssued(4 * kMiB);
-  over = true;
-  application.join();
-  AwaitIssued(16 * kMiB);
+  AwaitIssued(kBytes);
+  application.End(copy, stream);
+  AwaitIssued(2 * kBytes);
+}
+
+TEST_F(MoverTest, GoesOnWhileACopyOfTheApplicationsCannotRunYet) {
+  Shut();
+  const CUstream stream = NewStream();
+  ASSERT_EQ(cuStreamWaitEvent(stream, gate_, 0), CUDA_SUCCESS);
+  RightOfWay& application = mover_->application(Direction::kIn);
+  application.End(application.Begin(stream), stream);
+  ASSERT_EQ(cuEventRecord(done_, nullptr), CUDA_SUCCESS);
+  mover_->Queue(Direction::kIn, {device_, host_, kBytes, done_, NewEvent(), nullptr});
+  AwaitIssued(kBytes);
+}
+
+TEST_F(MoverTest, LeavesTheOtherDirectionAlone) {
+  ASSERT_EQ(cuEventRecord(gate_, nullptr), CUDA_SUCCESS);
+  const CUstream stream = NewStream();
+  const size_t copy = mover_->application(Direction::kOut).Begin(stream);
+  QueueIn(kBytes);
+  AwaitIssued(kBytes);
+  mover_->application(Direction::kOut).End(copy, stream);
 }
 
 TEST_F(MoverTest, BringsTheBytesBehindTheGate) {

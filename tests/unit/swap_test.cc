@@ -327,7 +327,8 @@ TEST_F(SwapTest, ThreadsMayTouchFetchEvictAndAskForRoomAtOnce) {
       } else {
         engine_->MakeRoom(0, 2 * kSlab);
       }
-      engine_->ApplicationCopy();
+      RightOfWay& out = engine_->application(Mover::Direction::kOut);
+      out.End(out.Begin(stream), stream);
       engine_->Counters();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
