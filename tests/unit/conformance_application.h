@@ -90,6 +90,8 @@ class Application {
   }
 
   uint64_t operations() const { return operations_; }
+  // The same for the same sequence.
+  uint64_t digest() const { return digest_; }
   // Empty, or what was wrong, with all that it takes to see it again.
   const std::string& failure() const { return failure_; }
 
@@ -134,6 +136,8 @@ class Application {
 
   void Note(const char* what, size_t slot, size_t stream, uint64_t offset, uint64_t bytes) {
     records_[noted_++ % records_.size()] = {what, operations_, slot, stream, offset, bytes};
+    for (uint64_t value : {operations_, uint64_t{slot}, uint64_t{stream}, offset, bytes})
+      digest_ = Mix(digest_ + value);
   }
   void Fail(const std::string& what) {
     if (!failure_.empty()) return;
@@ -263,6 +267,8 @@ class Application {
       }
     };
     each(&Subject::Touch);
+    // As another thread may, just before the work is queued.
+    if (Random(50) == 0) subject_.Move(Random(), order_.At(stream));
     order_.Require(queue(order_.At(stream)));
     each(&Subject::Touched);
     for (const Access& access : accesses)
@@ -303,7 +309,7 @@ class Application {
   CUdeviceptr ballast_ = 0;  // managed memory that nobody reads
   float* upload_ = nullptr;
   size_t upload_used_ = 0;
-  uint64_t operations_ = 0;
+  uint64_t operations_ = 0, digest_ = 0;
   std::array<Record, 48> records_;
   size_t noted_ = 0;
   std::string failure_;

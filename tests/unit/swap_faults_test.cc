@@ -101,5 +101,18 @@ TEST_F(SwapFixture, HostPagesThatCannotBeMappedInPlaceMakeTheSlabComeToTheDevice
   EXPECT_EQ(engine_->Counters().device_bytes, kSlab);
 }
 
+TEST_F(SwapFixture, ARefusedExchangeLeavesTheProgramsCaptureMode) {
+  MakeEngine({0});
+  FillSlab(0, 1.0F, stream_);
+  for (int call : {1, 2}) {
+    SetFaults(("cuThreadExchangeStreamCaptureMode:" + std::to_string(call) + "=2").c_str());
+    engine_->RenewAccess();
+    SetFaults("");
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "call " << call;
+  }
+}
+
 }  // namespace
 }  // namespace ebt::tier
