@@ -172,12 +172,10 @@ class Application {
 
   void ReplaceStream(size_t stream) {
     const CUstream old = order_.At(stream);
-    CUstream fresh = nullptr;
     if (old == nullptr || old == CU_STREAM_PER_THREAD) return;
     Note("stream ends", 0, stream, 0, 0);
-    order_.Require(cuStreamCreate(&fresh, CU_STREAM_NON_BLOCKING));
     subject_.ledger().StreamDestroyed(old);
-    order_.Replace(stream, fresh);
+    order_.Replace(stream);
   }
 
   // What is queued behind it runs a third of a millisecond later, so that work which does not

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace ebt::test {
@@ -68,12 +67,13 @@ class StreamOrder {
   void SynchronizeAll() {
     for (size_t stream = 0; stream < size(); ++stream) Synchronize(stream);
   }
-  // Another stream takes the place of this one, whose work may still be under way.
-  void Replace(size_t stream, CUstream fresh) {
-    for (size_t other = 0; other < size(); ++other) Join(other, stream);
+  // A fresh stream takes the place of this one, whose work may still be under way. It comes behind
+  // that; the others do so when they have to.
+  void Replace(size_t stream) {
     Require(cuEventRecord(event_, streams_[stream]));
-    Require(cuStreamWaitEvent(fresh, event_, 0));
-    Require(cuStreamDestroy(std::exchange(streams_[stream], fresh)));
+    Require(cuStreamDestroy(streams_[stream]));
+    Require(cuStreamCreate(&streams_[stream], CU_STREAM_NON_BLOCKING));
+    Require(cuStreamWaitEvent(streams_[stream], event_, 0));
   }
 
  private:
