@@ -47,6 +47,7 @@ class Faults {
     uint64_t nth = 0;                    // the nth call of the function and no other; 0: by one_in
     uint64_t one_in = 0;                 // 0: none
     uint64_t others_one_in = 0;
+    bool lasting = false;  // the nth call and all after it
     bool any() const { return nth != 0 || one_in != 0 || others_one_in != 0; }
   };
   static void Set(const Schedule& schedule) {
@@ -56,6 +57,7 @@ class Faults {
       for (auto& count : counts) count = 0;
     state.seed = schedule.seed;
     state.function = schedule.function;
+    state.lasting = schedule.lasting;
     state.nth = schedule.nth;
     state.one_in = schedule.one_in;
     state.others_one_in = schedule.others_one_in;
@@ -93,6 +95,7 @@ class Faults {
  private:
   struct State {
     std::atomic<uint64_t> seed{0}, nth{0}, one_in{0}, others_one_in{0}, schedules{0};
+    std::atomic<bool> lasting{false};
     std::atomic<size_t> function{kDriverFunctions};
     std::array<std::atomic<uint64_t>, kDriverFunctions> calls{}, refused{};
     // [whose thread][function]
@@ -136,7 +139,8 @@ class Faults {
     const size_t whose = *ThreadGuard() != 0 ? 1 : 0;
     const uint64_t call = ++state.since[whose][function];
     const uint64_t hash = Mix(state.seed ^ Mix(function << 56 ^ whose << 48 ^ call));
-    if (nth != 0 ? call != nth : hash % one_in != 0 || !bearable.Another()) return CUDA_SUCCESS;
+    const bool spared = state.lasting ? call < nth : call != nth;
+    if (nth != 0 ? spared : hash % one_in != 0 || !bearable.Another()) return CUDA_SUCCESS;
     ++state.refused[function];
     constexpr CUresult kErrors[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_INVALID_VALUE,
                                     CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNKNOWN};
