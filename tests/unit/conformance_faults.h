@@ -8,7 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <iterator>
 #include <utility>
 
 #include "src/driver/driver_api.h"
