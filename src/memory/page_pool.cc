@@ -7,6 +7,12 @@
 #include "src/base/units.h"
 
 namespace ebt::memory {
+namespace {
+
+constexpr int kCaptureModeTries = 3;
+
+}  // namespace
+
 PagePool::PagePool(const DriverApi& driver, CUdevice device, uint64_t limit)
     : driver_(driver), device_(device), limit_(limit) {
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -109,7 +115,7 @@ CUresult MappedRange::MapChunk(size_t chunk) {
   const CUdeviceptr address = base_ + chunk * chunk_bytes_;
   // Somebody's capture in global mode must not mind our calls.
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
+  bool exchanged = driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode) == CUDA_SUCCESS;
   CUmemGenericAllocationHandle handle = 0;
   CUresult result = pool_.Get(bytes, &handle);
   if (result == CUDA_SUCCESS) {
@@ -121,7 +127,9 @@ CUresult MappedRange::MapChunk(size_t chunk) {
     }
     if (result != CUDA_SUCCESS) pool_.Put(bytes, handle);
   }
-  driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode);
+  // The mode is the application's: a refusal must not leave it with ours.
+  for (int i = 0; i < kCaptureModeTries && exchanged; ++i)
+    exchanged = driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode) != CUDA_SUCCESS;
   if (result != CUDA_SUCCESS) return result;
   chunks_[chunk] = {handle, ++generation_};
   mapped_.fetch_add(bytes, std::memory_order_relaxed);

@@ -11,16 +11,23 @@ namespace ebt::tier {
 // For the calling thread, as long as it lives.
 class RelaxedCapture {
  public:
-  explicit RelaxedCapture(const DriverApi& driver) : driver_(driver) {
-    driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_);
+  explicit RelaxedCapture(const DriverApi& driver)
+      : driver_(driver),
+        exchanged_(driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
+  ~RelaxedCapture() {
+    // The mode is the application's: a refusal must not leave it with ours.
+    for (int i = 0; i < kTries && exchanged_; ++i)
+      exchanged_ = driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_) != CUDA_SUCCESS;
   }
-  ~RelaxedCapture() { driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_); }
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
 
  private:
+  static constexpr int kTries = 3;
+
   const DriverApi& driver_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  bool exchanged_ = false;
 };
 
 }  // namespace ebt::tier

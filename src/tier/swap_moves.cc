@@ -11,6 +11,8 @@ namespace {
 
 // A call that was refused for want of something may be granted the next time.
 constexpr int kTries = 3;
+// Longer than any work of the device.
+constexpr auto kForGood = std::chrono::hours(24);
 
 double MillisecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
@@ -49,6 +51,8 @@ void SwapEngine::Settle(Slab& slab) {
 void SwapEngine::AwaitOnHost(CUevent event) {
   for (int i = 0; i < kTries; ++i)
     if (driver_.fn_cuEventSynchronize(event) == CUDA_SUCCESS) return;
+  // Whoever goes on without the wait uses bytes that are still on their way.
+  if (!PollUntilDone(event, kForGood)) driver_.fn_cuCtxSynchronize();
 }
 
 bool SwapEngine::TakeStay(const Slab& slab) {

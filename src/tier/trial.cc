@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/tier/relaxed_capture.h"
 
 namespace ebt::tier {
 namespace {
@@ -14,17 +15,18 @@ namespace {
 // High in the address space, as the arenas lie (src/memory/page_pool.cc), and apart from them.
 constexpr CUdeviceptr kAddressHint = 0x5ede'0000'0000;
 constexpr auto kLongestTurn = std::chrono::seconds(2);
+constexpr int kTries = 3;
 
 // Our calls and waits neither disturb somebody's capture nor change which context is current.
 class Calm {
  public:
-  explicit Calm(const DriverApi& driver) : driver_(driver) {
-    driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_);
-    driver_.fn_cuCtxGetCurrent(&context_);
+  explicit Calm(const DriverApi& driver) : driver_(driver), relaxed_(driver) {
+    for (int i = 0; i < kTries && !known_; ++i)
+      known_ = driver_.fn_cuCtxGetCurrent(&context_) == CUDA_SUCCESS;
   }
   ~Calm() {
-    driver_.fn_cuCtxSetCurrent(context_);
-    driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_);
+    for (int i = 0; i < kTries && known_; ++i)
+      known_ = driver_.fn_cuCtxSetCurrent(context_) != CUDA_SUCCESS;
   }
   Calm(const Calm&) = delete;
   Calm& operator=(const Calm&) = delete;
@@ -33,8 +35,9 @@ class Calm {
 
  private:
   const DriverApi& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const RelaxedCapture relaxed_;
   CUcontext context_ = nullptr;
+  bool known_ = false;  // and to be set again
 };
 
 CUmemAllocationProp Properties(CUmemLocationType type, int id) {

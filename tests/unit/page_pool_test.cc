@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/base/units.h"
@@ -173,6 +174,20 @@ TEST_F(MappedRangeTest, EndsWithNothingLent) {
   range_.reset();
   EXPECT_EQ(pool_.bytes(), 0u);
   EXPECT_EQ(Lent(), 0u);
+}
+
+TEST_F(PagePoolTest, ARefusedExchangeLeavesTheProgramsCaptureMode) {
+  PagePool pool(driver_, 0, 0);
+  auto range = MappedRange::Reserve(pool, 2 * kChunk).value();
+  // The one that begins to map a chunk, the one that ends it.
+  for (int call : {1, 2}) {
+    SetFaults(("cuThreadExchangeStreamCaptureMode:" + std::to_string(call) + "=2").c_str());
+    EXPECT_EQ(range->Ensure((call - 1) * kChunk, 1), CUDA_SUCCESS);
+    SetFaults("");
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "call " << call;
+  }
 }
 
 }  // namespace

@@ -101,5 +101,35 @@ TEST_F(SwapFixture, HostPagesThatCannotBeMappedInPlaceMakeTheSlabComeToTheDevice
   EXPECT_EQ(engine_->Counters().device_bytes, kSlab);
 }
 
+TEST_F(SwapFixture, ACopyOutThatCannotBeWaitedForIsStillSeenDoneBeforeAUseInPlace) {
+  for (const char* fault :
+       {"cuEventSynchronize:1+=999", "cuEventSynchronize:1+=999,cuEventQuery:1+=999"}) {
+    MakeEngine({0});
+    FillSlab(0, 1.0F, stream_);
+    engine_->Fetch(0, stream_);
+    DoubleSlab(0, stream_);
+    engine_->Evict(0, stream_);
+    SetFaults(fault);
+    DoubleSlab(0, NewStream());
+    SetFaults("");
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(Read(0, stream_), All(4.0F)) << fault;
+    engine_.reset();
+  }
+}
+
+TEST_F(SwapFixture, ARefusedExchangeLeavesTheProgramsCaptureMode) {
+  MakeEngine({0});
+  FillSlab(0, 1.0F, stream_);
+  for (int call : {1, 2}) {
+    SetFaults(("cuThreadExchangeStreamCaptureMode:" + std::to_string(call) + "=2").c_str());
+    engine_->RenewAccess();
+    SetFaults("");
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << "call " << call;
+  }
+}
+
 }  // namespace
 }  // namespace ebt::tier

@@ -193,5 +193,21 @@ TEST_F(TrialTest, ARangeThatCannotBeMappedInPiecesIsRefused) {
   EXPECT_FALSE(Trial::Create(driver_, context_, 0, kGranule, kGranule, nullptr).ok());
 }
 
+TEST_F(TrialTest, ARefusalLeavesTheProgramsContextAndItsCaptureMode) {
+  for (const char* fault :
+       {"cuCtxGetCurrent:1=2", "cuCtxSetCurrent:1=2", "cuCtxSetCurrent:2=2",
+        "cuThreadExchangeStreamCaptureMode:1=2", "cuThreadExchangeStreamCaptureMode:2=2"}) {
+    SetFaults(fault);
+    EXPECT_EQ(Write({{0, 16}}, 0, 16, 7), CUDA_SUCCESS) << fault;
+    SetFaults("");
+    CUcontext current = nullptr;
+    EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+    EXPECT_EQ(current, context_) << fault;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL) << fault;
+  }
+}
+
 }  // namespace
 }  // namespace ebt::tier
