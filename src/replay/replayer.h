@@ -76,7 +76,8 @@ class Replayer {
   void CaptureEnded(CUstream stream);  // also where no capture had begun
 
   ebbtide_statistics Statistics();
-  // The process ends: the last work of a trial is looked at, the run log gets its last line.
+  // The process ends: nothing moves any more, the last work of a trial is looked at, the run log
+  // gets its last line.
   void Finish();
 
  private:

@@ -95,10 +95,10 @@ RunSample Replayer::TakeSample() {
 }
 
 void Replayer::Finish() {
-  if (!reporting_.load(std::memory_order_acquire)) return;
   const std::shared_ptr<Space> space = AnySpace();
-  if (space && space->trial() && captures_.load(std::memory_order_relaxed) == 0)
-    space->trial()->Check();
+  if (!space) return;
+  if (space->swap()) space->swap()->Finish();
+  if (space->trial() && captures_.load(std::memory_order_relaxed) == 0) space->trial()->Check();
   if (run_log_) run_log_->Finish(TakeSample());
 }
 

@@ -109,7 +109,8 @@ void Engine::AfterFork() {
 void Engine::Exiting() {
   if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->Close();
   if (!replayer_) return;
-  replayer_->Finish();
+  // A child that was forked without exec has none of our threads and none of the driver.
+  if (getpid() == pid_) replayer_->Finish();
   const ebbtide_statistics s = replayer_->Statistics();
   Log(LogLevel::kInfo,
       "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold peak {}, "

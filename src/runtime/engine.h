@@ -2,6 +2,8 @@
 #ifndef EBBTIDE_SRC_RUNTIME_ENGINE_H_
 #define EBBTIDE_SRC_RUNTIME_ENGINE_H_
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 
@@ -39,6 +41,7 @@ class Engine {
   bool PrepareReplay();
   record::Recorder* CreateRecorder();
 
+  const pid_t pid_ = getpid();
   const ebt_front front_;
   const Config config_;
   DriverApi driver_;

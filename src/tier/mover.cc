@@ -22,6 +22,7 @@ constexpr size_t kPiecesAtOnce = 4;
 // pieces wait for their gate.
 constexpr auto kPollSoon = std::chrono::microseconds(20),
                kPollRarely = std::chrono::microseconds(100);
+constexpr auto kMostPatience = std::chrono::seconds(1);
 constexpr auto kSoon = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -79,6 +80,11 @@ uint64_t Mover::Queue(Direction direction, Copy copy) {
   Lane& lane = lanes_[Index(direction)];
   MutexLock lock(&mutex_);
   const uint64_t ticket = ++lane.queued;
+  if (ended_) {
+    if (copy.issued) copy.issued(CUDA_ERROR_DEINITIALIZED);
+    lane.issued.store(ticket, std::memory_order_release);
+    return ticket;
+  }
   lane.jobs.push_back({std::move(copy), ticket});
   changed_.notify_one();
   return ticket;
@@ -90,7 +96,21 @@ void Mover::Flush(Direction direction, uint64_t ticket) {
   MutexLock lock(&mutex_);
   lane.flush_to = std::max(lane.flush_to, ticket);
   changed_.notify_one();
-  issued_.wait(mutex_, [this, direction, ticket] { return Issued(direction, ticket); });
+  issued_.wait(mutex_, [this, direction, ticket]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return Issued(direction, ticket) || ended_;
+  });
+}
+
+void Mover::Stop() {
+  MutexLock lock(&mutex_);
+  for (Lane& lane : lanes_) lane.flush_to = lane.queued;
+  stopping_ = true;
+  changed_.notify_one();
+  // The thread may be held up in the driver for good.
+  issued_.wait_for(mutex_, kMostPatience,
+                   [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_; });
+  ended_ = true;
+  issued_.notify_all();
 }
 
 void Mover::Run(CUcontext context) {
@@ -115,7 +135,10 @@ void Mover::Run(CUcontext context) {
       continue;
     }
     MutexLock lock(&mutex_);
-    if (ending_) return;
+    if (!ending_ && !(stopping_ && lanes_[0].jobs.empty() && lanes_[1].jobs.empty())) continue;
+    ended_ = true;
+    issued_.notify_all();
+    return;
   }
 }
 
@@ -124,6 +147,7 @@ Mover::Lane* Mover::AwaitTurn() {
   if (ending_) return nullptr;
   bool throttled = false;
   if (Lane* lane = Choose(&throttled)) return lane;
+  if (stopping_) return nullptr;
   if (throttled) {
     const bool soon = std::chrono::steady_clock::now() - progressed_ < kSoon;
     changed_.wait_for(mutex_, soon ? kPollSoon : kPollRarely);

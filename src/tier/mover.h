@@ -48,6 +48,10 @@ class Mover {
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
 
+  // Issues what is queued and ends the thread, which a driver that is about to go must not see
+  // again: at the end of the process. Copies queued later are refused.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Returns at once with the copy's ticket: 1, 2, … in each direction.
   uint64_t Queue(Direction direction, Copy copy);
   // Whether the copy of a ticket, and so all before it, has been issued (or refused).
@@ -117,7 +121,9 @@ class Mover {
   std::condition_variable_any issued_;   // for those that flush, and for the start
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   CUresult start_result_ ABSL_GUARDED_BY(mutex_) = CUDA_SUCCESS;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;    // at once
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // when all is issued
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;     // nothing is issued any more
   std::thread thread_;
 };
 

@@ -22,18 +22,18 @@ absl::StatusOr<std::unique_ptr<SlabMemory>> SlabMemory::Create(memory::PagePool&
 }
 
 absl::Status SlabMemory::Build() {
-  int supported = 0;
+  int supported = 0, numa_node = -1;
   driver_.fn_cuDeviceGetAttribute(&supported,
                                   CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
                                   pool_.device());
   if (!supported ||
-      driver_.fn_cuDeviceGetAttribute(&numa_node_, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
+      driver_.fn_cuDeviceGetAttribute(&numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID,
                                       pool_.device()) != CUDA_SUCCESS ||
-      numa_node_ < 0)
+      numa_node < 0)
     return absl::UnavailableError("the device has no virtual memory management of host memory");
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {numa_node_}};
+  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {numa_node}};
   size_t granularity = 0;
   CUresult result = driver_.fn_cuMemGetAllocationGranularity(&granularity, &properties,
                                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
@@ -62,7 +62,7 @@ absl::Status SlabMemory::MakeSlab(size_t slab, const CUmemAllocationProp& proper
   result = driver_.fn_cuMemMap(HomeOf(slab), slab_bytes_, 0, made.handle, 0);
   if (result != CUDA_SUCCESS) return Refused(driver_, "mapping host memory", result);
   made.at_home = true;
-  result = SetAccess(HomeOf(slab), /*on_host=*/true);
+  result = SetAccess(HomeOf(slab));
   if (result != CUDA_SUCCESS) return Refused(driver_, "access to host memory", result);
   result = ShowHome(slab);
   if (result != CUDA_SUCCESS) return Refused(driver_, "mapping host memory in place", result);
@@ -80,17 +80,12 @@ SlabMemory::~SlabMemory() {
     if (range) driver_.fn_cuMemAddressFree(range, size());
 }
 
-CUresult SlabMemory::SetAccess(CUdeviceptr address, bool on_host) {
+// For devices alone. Where the processor has access to some slab's host pages, the driver of an
+// H200 serves small copies with the processor, of slabs as well that show device memory by then,
+// and crashes.
+CUresult SlabMemory::SetAccess(CUdeviceptr address) {
   const std::vector<CUmemAccessDesc> access = pool_.Access();
-  const CUresult result =
-      driver_.fn_cuMemSetAccess(address, slab_bytes_, access.data(), access.size());
-  if (result != CUDA_SUCCESS || !on_host) return result;
-  // A driver may read or write host memory with the processor, to stage a small copy for
-  // instance, and may know that it can without being told: its refusal means nothing.
-  const CUmemAccessDesc host = {{CU_MEM_LOCATION_TYPE_HOST_NUMA, {numa_node_}},
-                                CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  driver_.fn_cuMemSetAccess(address, slab_bytes_, &host, 1);
-  return CUDA_SUCCESS;
+  return driver_.fn_cuMemSetAccess(address, slab_bytes_, access.data(), access.size());
 }
 
 CUresult SlabMemory::Show(size_t slab, CUmemGenericAllocationHandle handle, uint64_t generation) {
@@ -107,7 +102,7 @@ CUresult SlabMemory::Show(size_t slab, CUmemGenericAllocationHandle handle, uint
   result = driver_.fn_cuMemMap(address, slab_bytes_, 0, handle, 0);
   if (result != CUDA_SUCCESS) return result;
   changed.mapped = true;
-  result = SetAccess(address, generation == kHome);
+  result = SetAccess(address);
   if (result == CUDA_SUCCESS) changed.shows = generation;
   return result;
 }
@@ -121,10 +116,10 @@ CUresult SlabMemory::ShowChunk(size_t slab, const memory::MappedRange::Chunk& ch
 CUresult SlabMemory::RenewAccess() {
   CUresult first = CUDA_SUCCESS;
   for (size_t slab = 0; slab < slabs_.size(); ++slab) {
-    CUresult result = SetAccess(HomeOf(slab), true);
+    CUresult result = SetAccess(HomeOf(slab));
     if (first == CUDA_SUCCESS) first = result;
     if (!slabs_[slab].mapped) continue;
-    result = SetAccess(AddressOf(slab), ShowsHome(slab));
+    result = SetAccess(AddressOf(slab));
     if (first == CUDA_SUCCESS) first = result;
   }
   return first;

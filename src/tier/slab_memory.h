@@ -38,7 +38,6 @@ class SlabMemory {
   // after which the address may show nothing.
   CUresult ShowHome(size_t slab);
   CUresult ShowChunk(size_t slab, const memory::MappedRange::Chunk& chunk);
-  bool ShowsHome(size_t slab) const { return slabs_[slab].shows == kHome; }
   bool ShowsChunk(size_t slab, const memory::MappedRange::Chunk& chunk) const {
     return slabs_[slab].shows == chunk.generation && chunk.generation != kNothing;
   }
@@ -63,13 +62,12 @@ class SlabMemory {
   absl::Status MakeSlab(size_t slab, const CUmemAllocationProp& properties);
   CUdeviceptr AddressOf(size_t slab) const { return base_ + slab * slab_bytes_; }
   CUresult Show(size_t slab, CUmemGenericAllocationHandle handle, uint64_t generation);
-  CUresult SetAccess(CUdeviceptr address, bool on_host);
+  CUresult SetAccess(CUdeviceptr address);
 
   memory::PagePool& pool_;
   const DriverApi& driver_;
   const uint64_t slab_bytes_;
   CUdeviceptr base_ = 0, home_ = 0;
-  int numa_node_ = -1;
   std::vector<Slab> slabs_;
 };
 

@@ -146,7 +146,7 @@ void SwapEngine::Fetch(size_t index, CUstream) {
   Slab& slab = slabs_[index];
   slab.evict_pending = false;
   Settle(slab);
-  if (slab.pinned || slab.OnDevice()) return;
+  if (finished_ || slab.pinned || slab.OnDevice()) return;
   if (slab.in_flight > 0) return CountBusy(slab);
   if (slab.state == State::kLeaving) {
     mover_->Flush(Mover::Direction::kOut, slab.ticket);
@@ -169,7 +169,7 @@ void SwapEngine::Evict(size_t index, CUstream) {
   MutexLock lock(&mutex_);
   Slab& slab = slabs_[index];
   Settle(slab);
-  if (slab.pinned || !slab.OnDevice()) return;
+  if (finished_ || slab.pinned || !slab.OnDevice()) return;
   if (slab.in_flight > 0) {
     slab.evict_pending = true;
     return;
@@ -346,6 +346,14 @@ bool SwapEngine::FlushLeaving(uint64_t offset, uint64_t bytes) {
   }
   if (any) ++counters_.waits_room;
   return any;
+}
+
+void SwapEngine::Finish() {
+  {
+    MutexLock lock(&mutex_);
+    finished_ = true;
+  }
+  mover_->Stop();
 }
 
 bool SwapEngine::Backs(uint64_t chunk_offset) const {

@@ -107,6 +107,10 @@ class SwapEngine : public memory::Backing {
   // For the application's own copies between host and device, into the device (kIn) or out of it.
   RightOfWay& application(Mover::Direction direction) { return mover_->application(direction); }
 
+  // The process ends: what is queued is issued, nothing moves any more, and the engine's thread is
+  // gone. Touches are served as before.
+  void Finish();
+
   // Device-arena chunks behind slabs' stays, which must keep their handles (memory given back
   // from under an alias would not be free).
   bool Backs(uint64_t chunk_offset) const;
@@ -220,6 +224,7 @@ class SwapEngine : public memory::Backing {
   std::unique_ptr<Slab[]> slabs_;  // what is not atomic in them is guarded by mutex_
   SwapCounters counters_ ABSL_GUARDED_BY(mutex_);
   mutable WaitSampler sampler_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   // What fetches may still wait for users in place until one of them succeeds.
   std::chrono::nanoseconds patience_ ABSL_GUARDED_BY(mutex_);
   std::atomic<uint64_t> device_bytes_{0};

@@ -126,6 +126,19 @@ class GpuOverlay : public GpuTest {
     EXPECT_EQ(gpu_.fn_cuMemcpyDtoH_v2(words.data(), at, kSlab), CUDA_SUCCESS);
     return words.size() - static_cast<uint64_t>(std::count(words.begin(), words.end(), value));
   }
+  // Both ways with pageable memory, at the sizes where a driver may change its way of copying.
+  void SmallCopies(CUdeviceptr at, uint32_t value) {
+    for (uint64_t bytes : {uint64_t{4}, uint64_t{4096}, 64 * kKiB, kMiB, kSlab}) {
+      SCOPED_TRACE(bytes);
+      std::vector<uint32_t> in(bytes / 4, value), out(bytes / 4);
+      ASSERT_EQ(copy_in_(at, in.data(), bytes, stream_), CUDA_SUCCESS);
+      ASSERT_EQ(gpu_.driver.fn_cuStreamSynchronize(stream_), CUDA_SUCCESS);
+      ASSERT_EQ(gpu_.fn_cuMemcpyDtoH_v2(out.data(), at, bytes), CUDA_SUCCESS);
+      EXPECT_EQ(in, out);
+    }
+    Fill(at, value + 1000, stream_);
+    EXPECT_EQ(Wrong(at, value + 1000), 0u);
+  }
   // Work on `stream` for some milliseconds; every word of busy_ is kBusyLaunches after it.
   void Busy(CUstream stream) {
     ASSERT_EQ(gpu_.driver.fn_cuMemAlloc_v2(&busy_, kBusyBytes), CUDA_SUCCESS);
@@ -192,6 +205,42 @@ TEST_F(GpuOverlay, HostPagesUnderADeviceAddressServeKernelsMemsetsAndCopies) {
   const CUresult asked = attribute_(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, slab);
   Say(absl::StrCat("memory type of host pages under a device address: result ", asked, ", type ",
                    type, " (1 host, 2 device)"));
+}
+
+// A driver may serve a copy with the processor, so what an address shows and has shown counts.
+TEST_F(GpuOverlay, CopiesOfEverySizeServeWhatAnAddressShowsNow) {
+  const auto host = OnHost(), device = OnDevice();
+  const CUdeviceptr slab = Reserve();
+  uint32_t value = 20;
+  for (const auto shown : {host, device, host, device}) {
+    Map(slab, shown);
+    SmallCopies(slab, ++value);
+    Unmap(slab);
+  }
+}
+
+// In one range, beside slabs that show the other kind. With the processor's access to the host
+// pages of one slab the driver crashed at small copies of another one that showed device memory.
+TEST_F(GpuOverlay, CopiesOfEverySizeServeSlabsOfBothKindsInOneRange) {
+  const auto device = OnDevice(), first = OnHost(), second = OnHost();
+  Mapped(device);  // the place that it lies in
+  Mapped(first);   // its home
+  CUdeviceptr range = 0;
+  ASSERT_EQ(gpu_.driver.fn_cuMemAddressReserve(&range, 2 * kSlab, 0, 0x5e5e'0000'0000, 0),
+            CUDA_SUCCESS);
+  Map(range, first);
+  Map(range + kSlab, second);
+  SmallCopies(range, 41);
+  Unmap(range);
+  Map(range, device);
+  SmallCopies(range, 42);
+  SmallCopies(range + kSlab, 43);
+  Unmap(range);
+  Map(range, first);
+  SmallCopies(range, 44);
+  Unmap(range);
+  Unmap(range + kSlab);
+  gpu_.driver.fn_cuMemAddressFree(range, 2 * kSlab);
 }
 
 TEST_F(GpuOverlay, RemappingBesideRunningKernelsNeitherWaitsNorDisturbs) {

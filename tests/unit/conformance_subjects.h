@@ -169,8 +169,11 @@ class SwapSubject : public Subject {
         return engine_->Fetch(slab, stream);
       case 4:
         return engine_->Evict(slab, stream);
-      case 5:
-        return engine_->ApplicationCopy();
+      case 5: {
+        using Direction = tier::Mover::Direction;
+        tier::RightOfWay& way = engine_->application(rare % 2 ? Direction::kIn : Direction::kOut);
+        return way.End(way.Begin(stream), stream);
+      }
       case 6:
         engine_->MakeRoom((choice >> 24) % kPlaces * kSlab + rare % kSlab, 1 + rare % (2 * kSlab));
         return;

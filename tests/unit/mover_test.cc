@@ -182,6 +182,18 @@ TEST_F(MoverTest, EndsWithCopiesPending) {
   mover_.reset();
 }
 
+TEST_F(MoverTest, StoppingIssuesWhatIsQueuedAndRefusesWhatComesLater) {
+  Shut();
+  const uint64_t ticket = QueueIn(kBytes);
+  mover_->Stop();
+  EXPECT_TRUE(mover_->Issued(Direction::kIn, ticket));
+  EXPECT_EQ(mover_->bytes(Direction::kIn), kBytes);
+  mover_->Flush(Direction::kIn, QueueIn(kBytes));
+  EXPECT_EQ(results_, (std::vector<CUresult>{CUDA_SUCCESS, CUDA_ERROR_DEINITIALIZED}));
+  EXPECT_EQ(mover_->bytes(Direction::kIn), kBytes);
+  mover_->Stop();
+}
+
 TEST_F(MoverTest, AThreadWithoutAContextIsAnError) {
   SetFaults("cuCtxSetCurrent:1=201");
   EXPECT_FALSE(Mover::Create(driver_, &Guard).ok());
