@@ -5,13 +5,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/units.h"
+#include "src/driver/relaxed_capture.h"
 
 namespace ebt::memory {
-namespace {
-
-constexpr int kCaptureModeTries = 3;
-
-}  // namespace
 
 PagePool::PagePool(const DriverApi& driver, CUdevice device, uint64_t limit)
     : driver_(driver), device_(device), limit_(limit) {
@@ -113,9 +109,7 @@ CUresult MappedRange::MapChunk(size_t chunk) {
   const DriverApi& driver = pool_.driver();
   const uint64_t bytes = ChunkBytes(chunk);
   const CUdeviceptr address = base_ + chunk * chunk_bytes_;
-  // Somebody's capture in global mode must not mind our calls.
-  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  bool exchanged = driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode) == CUDA_SUCCESS;
+  const RelaxedCapture relaxed(driver);
   CUmemGenericAllocationHandle handle = 0;
   CUresult result = pool_.Get(bytes, &handle);
   if (result == CUDA_SUCCESS) {
@@ -127,9 +121,6 @@ CUresult MappedRange::MapChunk(size_t chunk) {
     }
     if (result != CUDA_SUCCESS) pool_.Put(bytes, handle);
   }
-  // The mode is the application's: a refusal must not leave it with ours.
-  for (int i = 0; i < kCaptureModeTries && exchanged; ++i)
-    exchanged = driver.fn_cuThreadExchangeStreamCaptureMode(&capture_mode) != CUDA_SUCCESS;
   if (result != CUDA_SUCCESS) return result;
   chunks_[chunk] = {handle, ++generation_};
   mapped_.fetch_add(bytes, std::memory_order_relaxed);

@@ -6,18 +6,6 @@
 
 namespace ebt::record {
 
-RelaxedCapture::RelaxedCapture(const DriverApi& driver) : driver_(driver) {
-  if (driver_.fn_cuThreadExchangeStreamCaptureMode != nullptr) {
-    driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-}
-
-RelaxedCapture::~RelaxedCapture() {
-  if (driver_.fn_cuThreadExchangeStreamCaptureMode != nullptr) {
-    driver_.fn_cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-}
-
 GpuClock::GpuClock(const DriverApi& driver, EventBuffers& buffers)
     : driver_(driver),
       buffers_(buffers),

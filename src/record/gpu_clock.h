@@ -9,23 +9,10 @@
 #include <vector>
 
 #include "src/driver/driver_api.h"
+#include "src/driver/relaxed_capture.h"
 #include "src/record/event_buffers.h"
 
 namespace ebt::record {
-
-// While one lives, calls of this thread neither fail because of somebody's stream capture nor
-// spoil it.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const DriverApi& driver);
-  ~RelaxedCapture();
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  const DriverApi& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-};
 
 // Thread-safe. After the driver's first error, other than that a stream belongs to another
 // context, nothing more is recorded.

@@ -133,6 +133,11 @@ ebbtide_statistics Replayer::Statistics() {
     out.prefetched_bytes = space_->prefetcher()->fetched_bytes();
     out.evicted_bytes = space_->prefetcher()->evicted_bytes();
   }
+  if (space_->swap()) {
+    const tier::SwapCounters swap = space_->swap()->Counters();
+    out.prefetched_bytes += swap.bytes_in;
+    out.evicted_bytes += swap.bytes_out;
+  }
   return out;
 }
 

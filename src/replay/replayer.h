@@ -76,6 +76,7 @@ class Replayer {
   void CaptureEnded(CUstream stream);  // also where no capture had begun
 
   ebbtide_statistics Statistics();
+  RunSample Sample() ABSL_LOCKS_EXCLUDED(mutex_);
   // The process ends: nothing moves any more, the last work of a trial is looked at, the run log
   // gets its last line.
   void Finish();
@@ -122,7 +123,6 @@ class Replayer {
   void TrialFaulted(const tier::Fault& fault) ABSL_LOCKS_EXCLUDED(mutex_);
   // A step is over, and the first work of the next one has begun.
   void ReportSteps();
-  RunSample TakeSample() ABSL_LOCKS_EXCLUDED(mutex_);
 
   void LaunchPoints(CUstream stream);
   void Perform(const std::vector<const Point*>& due, CUstream stream);

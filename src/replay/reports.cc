@@ -1,6 +1,5 @@
 // What is told while the program runs: the outcome of a trial to `ebbtide verify`, the run log to
 // whoever reads it.
-#include "src/plan/clearance.h"
 #include "src/replay/replayer.h"
 
 namespace ebt::replay {
@@ -68,10 +67,10 @@ void Replayer::ReportSteps() {
       !reported_steps_.compare_exchange_strong(reported, steps, std::memory_order_relaxed))
     return;
   if (outcome_) outcome_->Steps(steps);
-  if (run_log_ && run_log_->Due()) run_log_->Sample(TakeSample());
+  if (run_log_ && run_log_->Due()) run_log_->Sample(Sample());
 }
 
-RunSample Replayer::TakeSample() {
+RunSample Replayer::Sample() {
   RunSample sample;
   sample.planned = planned_;
   sample.dynamic = dynamic_;
@@ -99,7 +98,7 @@ void Replayer::Finish() {
   if (!space) return;
   if (space->swap()) space->swap()->Finish();
   if (space->trial() && captures_.load(std::memory_order_relaxed) == 0) space->trial()->Check();
-  if (run_log_) run_log_->Finish(TakeSample());
+  if (run_log_) run_log_->Finish(Sample());
 }
 
 }  // namespace ebt::replay

@@ -26,6 +26,17 @@ uint64_t HostBudget(const Config& config) {
   return config.host_budget > 0 ? std::min(config.host_budget, available) : available / 2;
 }
 
+void LogSwap(const tier::SwapCounters& swap) {
+  if (swap.fetches + swap.missed_room + swap.missed_busy + swap.off_plan == 0) return;
+  Log(LogLevel::kInfo,
+      "swap: of {} planned fetches {} were used, {} found no room and {} the memory in use; {} "
+      "touches off plan; waits: {:.1f} ms on the device for copies in, on the host {:.1f} ms for "
+      "room, {:.1f} ms for copies to be issued, {:.1f} ms off plan",
+      swap.fetches + swap.missed_room + swap.missed_busy, swap.hits, swap.missed_room,
+      swap.missed_busy, swap.off_plan, swap.waits_arrival_ms, swap.host_room_ms, swap.host_issue_ms,
+      swap.host_off_plan_ms);
+}
+
 }  // namespace
 
 Engine* Engine::Open(const ebt_front& front) {
@@ -108,17 +119,17 @@ void Engine::AfterFork() {
 
 void Engine::Exiting() {
   if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->Close();
-  if (!replayer_) return;
   // A child that was forked without exec has none of our threads and none of the driver.
-  if (getpid() == pid_) replayer_->Finish();
+  if (!replayer_ || getpid() != pid_) return;
+  replayer_->Finish();
   const ebbtide_statistics s = replayer_->Statistics();
   Log(LogLevel::kInfo,
       "{} steps; allocations: {} planned, {} dynamic, {} native; device peak {}, cold peak {}, "
-      "fetched "
-      "{}, evicted {}",
+      "fetched {}, evicted {}",
       s.steps, s.allocations_planned, s.allocations_dynamic, s.allocations_native,
       FormatSize(s.device_bytes_peak), FormatSize(s.cold_bytes_peak),
       FormatSize(s.prefetched_bytes), FormatSize(s.evicted_bytes));
+  LogSwap(replayer_->Sample().swap);
 }
 
 }  // namespace ebt::runtime

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
-#include "src/tier/relaxed_capture.h"
+#include "src/driver/relaxed_capture.h"
 
 namespace ebt::tier {
 namespace {

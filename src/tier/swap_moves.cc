@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "src/tier/relaxed_capture.h"
+#include "src/driver/relaxed_capture.h"
 #include "src/tier/swap.h"
 
 namespace ebt::tier {

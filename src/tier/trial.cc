@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
-#include "src/tier/relaxed_capture.h"
+#include "src/driver/relaxed_capture.h"
 
 namespace ebt::tier {
 namespace {
@@ -198,7 +198,7 @@ void Trial::MarkNamed(const std::vector<Extent>& named, bool pin) {
   }
 }
 
-void Trial::GiveUp(Fault fault) {
+void Trial::GiveUp(const Fault& fault) {
   ended_ = true;
   for (size_t i = 0; i < granules_.size(); ++i)
     if (granules_[i].handle != 0 && !granules_[i].mapped) Map(i);

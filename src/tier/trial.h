@@ -99,7 +99,7 @@ class Trial : public memory::Backing {
   void WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MapNamed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MarkNamed(const std::vector<Extent>& named, bool pin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void GiveUp(Fault fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveUp(const Fault& fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CUresult MakeMemory(Granule& granule) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CUresult Map(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CUresult Unmap(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
