@@ -4,8 +4,8 @@ import json
 # Names of the log that count from the start of a run, so that a difference of two lines is what
 # happened between them.
 COUNTED = ["steps", "bytes_in", "bytes_out", "fetches", "hits", "missed_room", "missed_busy",
-           "off_plan", "waits_arrival", "waits_arrival_ms", "waits_room", "host_room_ms",
-           "host_issue_ms", "host_off_plan_ms", "managed_in", "managed_out", "planned", "dynamic",
+           "off_plan", "waits_arrival", "waits_arrival_ms", "waits_departure",
+           "waits_departure_ms", "waits_room", "host_room_ms", "host_issue_ms", "host_off_plan_ms", "managed_in", "managed_out", "planned", "dynamic",
            "native"]
 
 
@@ -76,7 +76,10 @@ def waits(logs):
 
 
 def lines(mode, result):
-    """The table's part about the waits of one mode, by cause, a step."""
+    """The table's part about the waits of one mode, by cause, a step.
+
+    "in ms" and "out ms" are the device's, for copies in and for copies out to leave a place.
+    """
     logs = [run["log"] for run in result["runs"]]
     homes = [log["run"] for log in logs if log["run"]]
     if not homes:
@@ -86,7 +89,7 @@ def lines(mode, result):
                      for engine, where in places)
     out = [f"  {mode}: cold blocks {cold}",
            f"  a step of {mode:8} {'steps':>6} {'in MiB':>8} {'out MiB':>8} {'fetches':>8} "
-           f"{'hits':>6} {'missed':>6}   {'arrival':>7} {'gpu ms':>7} {'room':>6} {'host ms':>7} "
+           f"{'hits':>6} {'missed':>6}   {'in ms':>6} {'out ms':>6}   {'room':>6} {'host ms':>7} "
            f"{'issue ms':>8} {'off plan':>8} {'host ms':>7}"]
     names = {"run": "whole run", "async": "no item()", "item": "with item()"}
     for kind, name in names.items():
@@ -97,8 +100,8 @@ def lines(mode, result):
         out.append(
             f"    {name:16} {total['steps']:6d} {a['bytes_in'] / 2**20:8.1f} "
             f"{a['bytes_out'] / 2**20:8.1f} {a['fetches']:8.1f} {a['hits']:6.1f} "
-            f"{a['missed_room'] + a['missed_busy']:6.1f}   {a['waits_arrival']:7.1f} "
-            f"{a['waits_arrival_ms']:7.2f} {a['waits_room']:6.1f} {a['host_room_ms']:7.2f} "
+            f"{a['missed_room'] + a['missed_busy']:6.1f}   {a['waits_arrival_ms']:6.2f} "
+            f"{a['waits_departure_ms']:6.2f}   {a['waits_room']:6.1f} {a['host_room_ms']:7.2f} "
             f"{a['host_issue_ms']:8.2f} {a['off_plan']:8.1f} {a['host_off_plan_ms']:7.2f}")
     if result["waits"].get("run", {}).get("steps") == 0:
         out.append(f"    {mode}: the run log counts no steady step")

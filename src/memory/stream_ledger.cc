@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace ebt::memory {
 namespace {
@@ -54,15 +55,21 @@ StreamTag StreamLedger::TagOf(CUstream stream) {
   return at->second;
 }
 
-StreamTag StreamLedger::TagOfEvent(CUevent event) {
+StreamTag StreamLedger::TagOfEvent(CUevent event, EventWait wait) {
   MutexLock lock(&mutex_);
-  entries_.push_back({nullptr, /*nameable=*/false, event});
+  entries_.push_back({nullptr, /*nameable=*/false, event, /*lost=*/false, std::move(wait)});
   return static_cast<StreamTag>(entries_.size() - 1);
 }
 
 void StreamLedger::EventDone(StreamTag tag) {
   MutexLock lock(&mutex_);
   entries_[tag].event = nullptr;
+  entries_[tag].wait = nullptr;
+}
+
+StreamLedger::EventWait StreamLedger::WaitOf(StreamTag tag) {
+  MutexLock lock(&mutex_);
+  return entries_[tag].wait;
 }
 
 CUresult StreamLedger::RecordInto(StreamTag tag, CUstream stream) {
@@ -117,8 +124,10 @@ CUresult StreamLedger::WithEventOf(StreamTag tag, const std::function<CUresult(C
 
 CUresult StreamLedger::OrderAfter(CUstream stream, const std::vector<Piece>& pieces) {
   for (StreamTag other : TagsOf(pieces, TagOf(stream))) {
-    const CUresult result = WithEventOf(
-        other, [&](CUevent event) { return driver_.fn_cuStreamWaitEvent(stream, event, 0); });
+    const EventWait wait = WaitOf(other);
+    const CUresult result = wait ? wait(stream) : WithEventOf(other, [&](CUevent event) {
+      return driver_.fn_cuStreamWaitEvent(stream, event, 0);
+    });
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;

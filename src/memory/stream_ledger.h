@@ -29,8 +29,10 @@ class StreamLedger {
 
   // A tag for what comes behind an event instead of a stream's work: whoever is ordered after it
   // waits for what the event was recorded behind last. Memory may be given in its order once it
-  // is recorded, and must be taken again before it is recorded anew.
-  StreamTag TagOfEvent(CUevent event);
+  // is recorded, and must be taken again before it is recorded anew. wait: makes a stream wait
+  // for the event, for whoever wants to know of it; called without a lock.
+  using EventWait = std::function<CUresult(CUstream)>;
+  StreamTag TagOfEvent(CUevent event, EventWait wait);
   // Call before the event is destroyed: it has happened.
   void EventDone(StreamTag tag);
 
@@ -56,8 +58,10 @@ class StreamLedger {
     bool nameable = true;     // false: an event, destroyed, or another thread's per-thread stream
     CUevent event = nullptr;  // covers all freed memory of an entry that is not nameable
     bool lost = false;        // destroyed without an event: nobody can be ordered after it
+    EventWait wait;           // of an event
   };
 
+  EventWait WaitOf(StreamTag tag);
   CUresult RecordInto(StreamTag tag, CUstream stream);
   // Calls `use` with an event behind what is queued now in the order of `tag`.
   CUresult WithEventOf(StreamTag tag, const std::function<CUresult(CUevent)>& use);

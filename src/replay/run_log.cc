@@ -85,6 +85,7 @@ std::string SampleLine(std::string_view kind, double seconds, const RunSample& s
       {"missed_busy", swap.missed_busy},
       {"off_plan", swap.off_plan},
       {"waits_arrival", swap.waits_arrival},
+      {"waits_departure", swap.waits_departure},
       {"waits_room", swap.waits_room},
       {"in_place_slabs", swap.in_place_slabs},
       {"swap_device_bytes", swap.device_bytes},
@@ -98,6 +99,7 @@ std::string SampleLine(std::string_view kind, double seconds, const RunSample& s
     fmt::format_to(std::back_inserter(out), ",\"{}\":{}", name, count);
   }
   const std::pair<const char*, double> times[] = {{"waits_arrival_ms", swap.waits_arrival_ms},
+                                                  {"waits_departure_ms", swap.waits_departure_ms},
                                                   {"host_room_ms", swap.host_room_ms},
                                                   {"host_issue_ms", swap.host_issue_ms},
                                                   {"host_off_plan_ms", swap.host_off_plan_ms}};

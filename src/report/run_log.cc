@@ -127,7 +127,8 @@ void PrintPeaks(const RunLog& log, Text& out) {
   const std::pair<const char*, const char*> rows[] = {
       {"warm", "peak_warm"},
       {"cold, on the device", "peak_cold_on_device"},
-      {"cold, on the host", "peak_cold_on_host"}};
+      {"cold, on the host", "peak_cold_on_host"},
+      {"device, all that we hold", "peak_device_bytes"}};
   for (const auto& [label, name] : rows)
     Print(out, "{:<28}{:>12}\n", label, Size(log.Number(name)));
   Print(out, "{:<28}{:>12}\n", "on the device at the end", Size(log.Number("device_bytes")));
@@ -171,6 +172,7 @@ void PrintWaits(const RunLog& log, Text& out) {
     const char *label, *count, *ms;
   };
   const Row rows[] = {{"device: copy in (sampled)", "waits_arrival", "waits_arrival_ms"},
+                      {"device: copy out (sampled)", "waits_departure", "waits_departure_ms"},
                       {"host: room for a block", "waits_room", "host_room_ms"},
                       {"host: copy in to be issued", "", "host_issue_ms"},
                       {"host: touches off plan", "off_plan", "host_off_plan_ms"}};

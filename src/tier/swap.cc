@@ -66,7 +66,8 @@ SwapEngine::SwapEngine(const DriverApi& driver, memory::Arena& device_arena,
       stays_(options.stays),
       guard_(options.guard),
       slabs_(std::make_unique<Slab[]>(count_)),
-      sampler_(driver),
+      arrivals_(driver),
+      departures_(driver),
       patience_(kPatience) {
   for (size_t i = 0; i < count_; ++i) slabs_[i].stay = options.stays[i];
   std::sort(stays_.begin(), stays_.end());
@@ -102,7 +103,8 @@ CUresult SwapEngine::MakeStreamsAndEvents() {
       const CUresult result = driver_.fn_cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
       if (result != CUDA_SUCCESS) return result;
     }
-    slab.out_tag = ledger_.TagOfEvent(slab.out_done);
+    slab.out_tag = ledger_.TagOfEvent(
+        slab.out_done, [this, &slab](CUstream stream) { return WaitForDeparture(slab, stream); });
   }
   return CUDA_SUCCESS;
 }
@@ -287,10 +289,16 @@ void SwapEngine::Admit(size_t index, CUstream stream, memory::StreamTag tag) {
 
 void SwapEngine::WaitForArrival(Slab& slab, CUstream stream) {
   ++counters_.waits_arrival;
-  const CUresult result = sampler_.Wait(stream, slab.in_done);
+  const CUresult result = arrivals_.Wait(stream, slab.in_done);
   if (result == CUDA_SUCCESS) return;
   Complain(kOrderRefused, "a stream could not wait for a copy, so the program did", result);
   AwaitOnHost(slab.in_done);
+}
+
+CUresult SwapEngine::WaitForDeparture(Slab& slab, CUstream stream) {
+  if (stream == relay_in_) return driver_.fn_cuStreamWaitEvent(stream, slab.out_done, 0);
+  MutexLock lock(&departures_mutex_);
+  return departures_.Wait(stream, slab.out_done);
 }
 
 void SwapEngine::Pin(uint64_t offset, uint64_t bytes) {
@@ -372,7 +380,12 @@ SwapCounters SwapEngine::Counters() const {
   SwapCounters counters = counters_;
   counters.bytes_in = mover_->bytes(Mover::Direction::kIn);
   counters.bytes_out = mover_->bytes(Mover::Direction::kOut);
-  counters.waits_arrival_ms = sampler_.Milliseconds();
+  counters.waits_arrival_ms = arrivals_.Milliseconds();
+  {
+    MutexLock departures(&departures_mutex_);
+    counters.waits_departure = departures_.waits();
+    counters.waits_departure_ms = departures_.Milliseconds();
+  }
   counters.device_bytes = device_bytes_.load(std::memory_order_relaxed);
   counters.in_place_slabs = 0;
   for (size_t i = 0; i < count_; ++i)

@@ -46,6 +46,8 @@ struct SwapCounters {
   uint64_t off_plan = 0;                 // touches outside the stay that put a slab in place
   uint64_t waits_arrival = 0;            // stream waits for a copy in
   double waits_arrival_ms = 0;           // device time that they held the stream up, sampled
+  uint64_t waits_departure = 0;          // stream waits for a copy out to leave a block's place
+  double waits_departure_ms = 0;         // device time that they held the stream up, sampled
   uint64_t waits_room = 0;               // calls that had to see a copy out issued first
   double host_room_ms = 0;               // host time of those
   double host_issue_ms = 0;              // host time until a copy in was issued
@@ -194,6 +196,8 @@ class SwapEngine : public memory::Backing {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WaitForArrival(Slab& slab, CUstream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PinSlab(size_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Makes `stream`, which gets the slab's place, wait for its copy out.
+  CUresult WaitForDeparture(Slab& slab, CUstream stream) ABSL_LOCKS_EXCLUDED(departures_mutex_);
   bool FlushLeaving(uint64_t offset, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AwaitOnHost(CUevent event);
 
@@ -223,7 +227,10 @@ class SwapEngine : public memory::Backing {
   CUdeviceptr base_ = 0;
   std::unique_ptr<Slab[]> slabs_;  // what is not atomic in them is guarded by mutex_
   SwapCounters counters_ ABSL_GUARDED_BY(mutex_);
-  mutable WaitSampler sampler_ ABSL_GUARDED_BY(mutex_);
+  mutable WaitSampler arrivals_ ABSL_GUARDED_BY(mutex_);
+  // Of its own: who takes a place may or may not hold mutex_.
+  mutable Mutex departures_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
+  mutable WaitSampler departures_ ABSL_GUARDED_BY(departures_mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   // What fetches may still wait for users in place until one of them succeeds.
   std::chrono::nanoseconds patience_ ABSL_GUARDED_BY(mutex_);

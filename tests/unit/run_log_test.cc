@@ -53,6 +53,8 @@ class RunLogTest : public ::testing::Test {
     sample.swap.missed_room = 2;
     sample.swap.missed_busy = 1;
     sample.swap.off_plan = 5;
+    sample.swap.waits_departure = 9;
+    sample.swap.waits_departure_ms = 6;
     sample.swap.waits_room = 2;
     sample.swap.host_room_ms = 1.5;
     sample.planned = 40;
@@ -112,6 +114,9 @@ TEST_F(RunLogTest, EveryNameOfTheTableIsWritten) {
                            "in_place_slabs",
                            "waits_arrival",
                            "waits_arrival_ms",
+                           "waits_departure",
+                           "waits_departure_ms",
+                           "peak_device_bytes",
                            "waits_room",
                            "host_room_ms",
                            "host_issue_ms",
@@ -137,6 +142,8 @@ TEST_F(RunLogTest, TheTableSaysRatesSharesAndWaits) {
   EXPECT_THAT(table, HasSubstr("given up: no room                      2      20.0 %\n"));
   EXPECT_THAT(table,
               HasSubstr("host: room for a block                 2        1.50       0.375\n"));
+  EXPECT_THAT(table,
+              HasSubstr("device: copy out (sampled)             9        6.00       1.500\n"));
   std::istringstream lines(table);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
 }

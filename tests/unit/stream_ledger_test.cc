@@ -101,6 +101,27 @@ TEST_F(StreamLedgerTest, TheSameStreamAndIdleMemoryNeedNoCall) {
   EXPECT_THAT(g_fake.log, IsEmpty());
 }
 
+TEST_F(StreamLedgerTest, WhoComesBehindAnEventWaitsForItWithoutAnotherRecording) {
+  const StreamTag event = ledger_.TagOfEvent(reinterpret_cast<CUevent>(7), nullptr);
+  EXPECT_EQ(ledger_.OrderAfter(kA, Pieces({event, event})), CUDA_SUCCESS);
+  EXPECT_EQ(ledger_.WaitFor(Pieces({event})), CUDA_SUCCESS);
+  EXPECT_THAT(g_fake.log, ElementsAre("wait A e7", "host e7"));
+  ledger_.EventDone(event);
+  EXPECT_EQ(ledger_.OrderAfter(kA, Pieces({event})), CUDA_SUCCESS);
+  EXPECT_THAT(g_fake.log, ::testing::SizeIs(2));
+}
+
+TEST_F(StreamLedgerTest, AnEventsOwnerMakesStreamsWaitItself) {
+  std::vector<CUstream> waiting;
+  const StreamTag event = ledger_.TagOfEvent(reinterpret_cast<CUevent>(7), [&](CUstream stream) {
+    waiting.push_back(stream);
+    return CUDA_ERROR_UNKNOWN;
+  });
+  EXPECT_EQ(ledger_.OrderAfter(kB, Pieces({event})), CUDA_ERROR_UNKNOWN);
+  EXPECT_THAT(waiting, ElementsAre(kB));
+  EXPECT_THAT(g_fake.log, IsEmpty());
+}
+
 TEST_F(StreamLedgerTest, AnotherStreamWaitsForAnEventOfTheFreeingOne) {
   const StreamTag a = ledger_.TagOf(kA);
   EXPECT_EQ(ledger_.OrderAfter(kB, Pieces({a})), CUDA_SUCCESS);

@@ -60,6 +60,7 @@ TEST_F(SwapTest, ASteadyStepMapsNothingAndWaitsForNothingOnTheHost) {
   EXPECT_EQ(counters.bytes_out, 10 * kSlab);
   EXPECT_EQ(counters.missed_room + counters.missed_busy + counters.off_plan, 0u);
   EXPECT_EQ(counters.waits_arrival, 10u);
+  EXPECT_EQ(counters.waits_departure, 5u);  // of the warm block, once a step
   EXPECT_EQ(counters.peak_device_bytes, kSlab);
   EXPECT_EQ(counters.device_bytes, 0u);
   // Doubled five times.
