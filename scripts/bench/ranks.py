@@ -18,7 +18,9 @@ DUMP_S = 2
 TOOL_S = 40
 # What shows native stacks, where it is installed; Python's own are always there.
 STACK_TOOLS = [["py-spy", "dump", "--native", "--pid", "{pid}"],
-               ["gdb", "-p", "{pid}", "-batch", "-ex", "thread apply all backtrace 24"]]
+               ["gdb", "-p", "{pid}", "-batch", "-ex", "set print frame-arguments none", "-ex",
+                "set print address off", "-ex", "thread apply all backtrace 12"]]
+GDB_STARTS = ("Thread", "#")  # the rest of what gdb says is about itself
 
 
 class Rank:
@@ -75,7 +77,8 @@ class Rank:
         return code
 
     def quiet_for(self):
-        return time.monotonic() - self.heard
+        """Seconds without progress; what goes before the job itself, imports above all, is none."""
+        return time.monotonic() - self.heard if self.pid else 0
 
     def where(self):
         if self.result:
@@ -88,15 +91,16 @@ class Rank:
         """What its threads are doing, as lines of text."""
         if self.pid is None:
             return ["it has not begun"]
+        native = threads_of(self.pid)
+        for tool in STACK_TOOLS:
+            if shutil.which(tool[0]):
+                native += run_tool([word.format(pid=self.pid) for word in tool])
+        # Last, for an interpreter that is ending has no handler any more and dies of it.
         self.dump = []
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR1)
         time.sleep(DUMP_S)
-        lines = list(self.dump) or ["no answer to SIGUSR1"]
-        for tool in STACK_TOOLS:
-            if shutil.which(tool[0]):
-                lines += run_tool([word.format(pid=self.pid) for word in tool])
-        return lines
+        return (list(self.dump) or ["no answer to SIGUSR1"]) + native
 
     def kill(self):
         with contextlib.suppress(ProcessLookupError):
@@ -111,13 +115,34 @@ class Rank:
             reader.join(timeout=5)
 
 
+def threads_of(pid):
+    """Its threads, and where in the kernel each of them waits."""
+    lines = ["threads:"]
+    folder = f"/proc/{pid}/task"
+    with contextlib.suppress(OSError):
+        for thread in sorted(os.listdir(folder), key=int):
+            # One may end while it is looked at.
+            with contextlib.suppress(OSError):
+                name, place = (read_text(f"{folder}/{thread}/{file}") for file in ("comm", "wchan"))
+                lines.append(f"  {thread} {name} {place if place != '0' else 'running'}")
+    return lines
+
+
+def read_text(path):
+    with open(path) as file:
+        return file.read().strip()
+
+
 def run_tool(command):
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace",
                               timeout=TOOL_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"{command[0]}: {error}"]
-    return [f"{command[0]}:", *(done.stdout + done.stderr).splitlines()]
+    lines = (done.stdout + done.stderr).splitlines()
+    if done.returncode == 0 and command[0] == "gdb":
+        lines = [line for line in lines if line.startswith(GDB_STARTS)]
+    return [f"{command[0]}:", *lines]
 
 
 def free_port():
@@ -135,6 +160,8 @@ def start(command, count):
                            WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         environment.setdefault("OMP_NUM_THREADS", "2")
         environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        # Sums in the switch need multicast, which not every machine lets a job use.
+        environment.setdefault("NCCL_NVLS_ENABLE", "0")
         ranks.append(Rank(number, command, environment))
     return ranks
 
