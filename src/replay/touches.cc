@@ -161,7 +161,7 @@ void Replayer::Perform(const std::vector<const Point*>& due, CUstream stream) {
         prefetch(*point, tier::Prefetcher::Direction::kEvict);
         break;
       case Point::Kind::kSwapIn:
-        if (space->swap()) space->swap()->Fetch(point->slab, stream);
+        if (space->swap() && homes_->Moves(point->slab)) space->swap()->Fetch(point->slab, stream);
         break;
       case Point::Kind::kSwapOut:
         if (space->swap()) space->swap()->Evict(point->slab, stream);
