@@ -31,10 +31,9 @@ plan::Slot Prefetched(uint64_t offset, int64_t fetch, int64_t evict) {
 std::vector<std::string> Named(const std::vector<const Point*>& points) {
   std::vector<std::string> names;
   for (const Point* point : points) {
-    const bool slab =
-        point->kind == Point::Kind::kSwapIn || point->kind == Point::Kind::kSwapOut;
-    const char* const word = point->kind == Point::Kind::kSwapIn        ? "in "
-                             : point->kind == Point::Kind::kSwapOut     ? "out "
+    const bool slab = point->kind == Point::Kind::kSwapIn || point->kind == Point::Kind::kSwapOut;
+    const char* const word = point->kind == Point::Kind::kSwapIn     ? "in "
+                             : point->kind == Point::Kind::kSwapOut  ? "out "
                              : point->kind == Point::Kind::kPrefetch ? "fetch "
                                                                      : "back ";
     names.push_back(word + std::to_string(slab ? point->slab : point->slot->offset));
@@ -67,9 +66,9 @@ TEST(PointsTest, ASlabComesBeforeItsFirstLaunchAndLeavesBehindItsLast) {
   plan.slabs = {{0, 1, 2, 4}};
   Points points(plan);
   EXPECT_FALSE(points.HasPrefetches());
-  EXPECT_THAT(NextLaunch(points), IsEmpty());          // 0
+  EXPECT_THAT(NextLaunch(points), IsEmpty());            // 0
   EXPECT_THAT(NextLaunch(points), ElementsAre("in 0"));  // 1
-  EXPECT_THAT(NextLaunch(points), IsEmpty());          // 2
+  EXPECT_THAT(NextLaunch(points), IsEmpty());            // 2
   EXPECT_THAT(NextLaunch(points), ElementsAre("out 0"));
   EXPECT_THAT(NextLaunch(points), IsEmpty());
 }
