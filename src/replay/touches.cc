@@ -24,9 +24,17 @@ bool GoesOut(const ebt_copy& copy) {
   return copy.kind == EBT_COPY_DTOH || copy.kind == EBT_COPY_UNIFIED;
 }
 
-// Never destroyed: hooks run until the thread is gone.
+// Hooks run until the thread is gone: one that comes behind the reaper gets another, which stays.
 Touching& ThisThread() {
-  thread_local Touching* const touching = new Touching;
+  thread_local Touching* touching = nullptr;
+  struct Reaper {
+    // With a space still in it the work was cut off, and this is no place to end a space.
+    ~Reaper() {
+      if (touching && !touching->space) delete std::exchange(touching, nullptr);
+    }
+  };
+  thread_local Reaper reaper;
+  if (!touching) touching = new Touching;
   return *touching;
 }
 
