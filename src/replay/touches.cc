@@ -86,9 +86,11 @@ void Replayer::GraphLaunch(CUstream stream) {
   LaunchPoints(stream);
   // What a graph names was pinned when it was captured.
   const std::shared_ptr<Space> space = NamingSpace();
-  if (!space || !space->trial()) return;
-  space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
-  space->trial()->Queued();
+  if (space && space->trial()) {
+    space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
+    space->trial()->Queued();
+  }
+  ReportSteps();
 }
 
 template <typename Name>
