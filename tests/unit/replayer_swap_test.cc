@@ -62,6 +62,43 @@ TEST_F(ReplayerSwapTest, TheStateNeedsNoDeviceMemoryOfItsOwn) {
   ExpectState(3);
 }
 
+TEST_F(ReplayerSwapTest, FreeAndUsedNeverExceedWhatWasFree) {
+  size_t before = 0, total = 0;
+  ASSERT_EQ(cuMemGetInfo(&before, &total), CUDA_SUCCESS);
+  StartSwapped();
+  for (int step = 0; step < 3; ++step) {
+    Step();
+    EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 3 * kSlab);
+    EXPECT_LE(MemInfo().free + 3 * kSlab, before);
+  }
+}
+
+TEST_F(ReplayerSwapTest, AServedAllocationAsksTheDriverForNothing) {
+  StartSwapped();
+  Steps(2);
+  ASSERT_EQ(cuStreamSynchronize(stream_), CUDA_SUCCESS);
+  const CUdeviceptr warmed = Allocated(512);
+  const uint64_t modes = simcuda_call_count("cuThreadExchangeStreamCaptureMode");
+  const CUdeviceptr block = Allocated(512);
+  EXPECT_EQ(simcuda_call_count("cuThreadExchangeStreamCaptureMode"), modes);
+  EXPECT_EQ(FreeAsync(block, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(FreeAsync(warmed, stream_), CUDA_SUCCESS);
+}
+
+TEST_F(ReplayerSwapTest, ABlockInPlaceLooksLikeDeviceMemory) {
+  StartSwapped();
+  const CUpointer_attribute names[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  // What a driver could say of host pages.
+  uint64_t values[] = {CU_MEMORYTYPE_HOST, static_cast<unsigned>(-2), 1, 4 * kSlab};
+  const uint64_t expected[] = {CU_MEMORYTYPE_DEVICE, 0, 0, kSlab};
+  for (int i = 0; i < 4; ++i) {
+    replayer_->PointerAttribute(names[i], &values[i], first_ + 4096);
+    EXPECT_EQ(values[i], expected[i]) << names[i];
+  }
+}
+
 TEST_F(ReplayerSwapTest, WithColdOffTheStateIsOnTheDevice) {
   const uint64_t before = DeviceBytes();
   Start(Options(Cold::kOff));

@@ -260,6 +260,29 @@ TEST_F(ReplayerTrialTest, ARefusedMappingIsTheDriversFaultOnce) {
   EXPECT_EQ(fault["error"], "CUDA_ERROR_OUT_OF_MEMORY");
 }
 
+TEST_F(ReplayerTrialTest, FreeAndUsedNeverExceedWhatWasFree) {
+  size_t before = 0, total = 0;
+  ASSERT_EQ(cuMemGetInfo(&before, &total), CUDA_SUCCESS);
+  StartTrial({kFirstSite, kSecondSite});
+  Steps(1);
+  EXPECT_EQ(PoolValue(CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 3 * kSlab);
+  EXPECT_LE(MemInfo().free + 3 * kSlab, before);
+}
+
+TEST_F(ReplayerTrialTest, StepsWhoseLaunchesAreGraphsAreWritten) {
+  StartTrial({kFirstSite, kSecondSite});
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuGraphInstantiate(&exec, graph, 0), CUDA_SUCCESS);
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_EQ(FreeAsync(Allocated(kActivation), stream_), CUDA_SUCCESS);
+    replayer_->GraphLaunch(stream_);
+    ASSERT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
+  }
+  EXPECT_THAT(Of("steps"), ElementsAre(1, 2, 3));
+}
+
 TEST_F(ReplayerTrialTest, AnOutcomeThatCannotBeOpenedCostsTheTrialAlone) {
   std::filesystem::remove(outcome_);
   StartTrial({kFirstSite, kSecondSite});
