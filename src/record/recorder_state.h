@@ -10,10 +10,10 @@
 #include <string>
 
 #include "src/driver/driver_api.h"
+#include "src/driver/function_table.h"
 #include "src/profile/writer.h"
 #include "src/record/device_watch.h"
 #include "src/record/event_buffers.h"
-#include "src/driver/function_table.h"
 #include "src/record/gpu_clock.h"
 #include "src/record/live_blocks.h"
 #include "src/record/number_table.h"

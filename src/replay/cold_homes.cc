@@ -7,7 +7,10 @@
 namespace ebt::replay {
 
 ColdHomes::ColdHomes(const plan::Plan& plan, const std::function<bool(uint64_t)>& may_swap)
-    : plan_(plan), prologue_(plan.prologue.size()), step_(plan.step.size()) {
+    : plan_(plan),
+      prologue_(plan.prologue.size()),
+      step_(plan.step.size()),
+      moves_(plan.slabs.size()) {
   const uint64_t section = SlabSection(plan);
   uint64_t moved = 0;  // bytes of the section's blocks that are not swapped
   const auto place = [&](const plan::Slot& slot, ColdHome* home) {
@@ -17,6 +20,9 @@ ColdHomes::ColdHomes(const plan::Plan& plan, const std::function<bool(uint64_t)>
     home->swapped = may_swap(slot.site);
     if (home->swapped) {
       swapped_bytes_ = section;
+      const uint64_t end = std::min(home->offset + slot.bytes, section);
+      for (uint64_t slab = home->offset / plan.slab_bytes; slab * plan.slab_bytes < end; ++slab)
+        moves_[slab] = true;
       return;
     }
     home->offset = moved;

@@ -29,10 +29,13 @@ class ColdHomes {
   // Bytes of the two ranges; 0: nothing lies there. The other one is a multiple of 2 MiB.
   uint64_t swapped_bytes() const { return swapped_bytes_; }
   uint64_t other_bytes() const { return other_bytes_; }
+  // Some swapped block lies on the slab. One without need not be moved.
+  bool Moves(uint32_t slab) const { return moves_[slab]; }
 
  private:
   const plan::Plan& plan_;
   std::vector<ColdHome> prologue_, step_;
+  std::vector<bool> moves_;  // by slab
   uint64_t swapped_bytes_ = 0, other_bytes_ = 0;
 };
 

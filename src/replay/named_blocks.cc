@@ -35,7 +35,7 @@ void NamedBlocks::OfLaunch(const ebt_launch& launch, std::vector<tier::Extent>* 
   const FunctionLayout* layout = functions_.Find(launch.function);
   if (!layout) return;
   VisitWords(launch, *layout, [&](uint64_t word) {
-    if (word - base_ >= size_) return;
+    if (word - base_ > size_) return;  // the range's end is its last block's
     MutexLock lock(&mutex_);
     Append(word - base_, named);
   });

@@ -96,6 +96,12 @@ void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUde
       std::memcpy(value, &device, sizeof(device));
       return;
     }
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
+      if (!space_) return;
+      const int device = space_->device();
+      std::memcpy(value, &device, sizeof(device));
+      return;
+    }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: {
       const unsigned no = 0;
       std::memcpy(value, &no, sizeof(no));
@@ -107,8 +113,9 @@ void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUde
 }
 
 uint64_t Replayer::OnHost(const Space& space) const {
-  if (!space.swap()) return space.cold_on_device() ? 0 : cold_live_bytes_;
-  return cold_live_bytes_ - std::min(cold_live_bytes_, space.swap()->Counters().device_bytes);
+  // Asked at every allocation.
+  if (space.swap()) return cold_live_bytes_ - std::min(cold_live_bytes_, space.swap()->staying());
+  return space.trial() || !space.cold_on_device() ? cold_live_bytes_ : 0;
 }
 
 uint64_t Replayer::Reserved(const Space& space) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "ebbtide/ebbtide.h"
@@ -91,6 +92,10 @@ class Replayer {
     uint64_t site;  // of a block that moves or is on trial
   };
   using Blocks = absl::flat_hash_map<CUdeviceptr, Block>;
+  struct Untouched {
+    uint64_t bytes = 0;
+    uint64_t site = 0;
+  };
   // The space of the current context, made on first use; nullptr: not ours to serve. Shared,
   // so that a context that goes away under a call takes nothing from under it.
   std::shared_ptr<Space> CurrentSpace();
@@ -168,8 +173,8 @@ class Replayer {
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
-  // A trial's: the site of each block on trial, by its offset, until it has been seen touched.
-  absl::flat_hash_map<uint64_t, uint64_t> untouched_ ABSL_GUARDED_BY(mutex_);
+  // A trial's: the blocks on trial, by their offsets, until they have been seen touched.
+  absl::btree_map<uint64_t, Untouched> untouched_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> touched_sites_ ABSL_GUARDED_BY(mutex_);
   // Bytes of served blocks.
   uint64_t cold_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,5 +1,7 @@
 // What is told while the program runs: the outcome of a trial to `ebbtide verify`, the run log to
 // whoever reads it.
+#include <iterator>
+
 #include "src/replay/replayer.h"
 
 namespace ebt::replay {
@@ -33,10 +35,16 @@ void Replayer::NoteTouchedSites(const std::vector<tier::Extent>& extents) {
   {
     MutexLock lock(&mutex_);
     for (const tier::Extent& extent : extents) {
-      const auto at = untouched_.find(extent.offset);
-      if (at == untouched_.end()) continue;
-      if (touched_sites_.insert(at->second).second) fresh.push_back(at->second);
-      untouched_.erase(at);
+      // A copy may name several blocks, or the middle of one.
+      auto at = untouched_.lower_bound(extent.offset);
+      if (at != untouched_.begin()) {
+        const auto before = std::prev(at);
+        if (before->first + before->second.bytes > extent.offset) at = before;
+      }
+      while (at != untouched_.end() && at->first < extent.offset + extent.bytes) {
+        if (touched_sites_.insert(at->second.site).second) fresh.push_back(at->second.site);
+        at = untouched_.erase(at);
+      }
     }
   }
   outcome_->Touched(fresh);

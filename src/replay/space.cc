@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 
@@ -44,19 +45,19 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   return absl::OkStatus();
 }
 
-bool Space::MayUseHost(uint64_t bytes) {
-  if (host_bytes_ + bytes <= options_.host_budget) return true;
-  Log(LogLevel::kWarning,
-      "cold blocks need {} of host memory and {} may be used: they stay on the device (free "
-      "host memory, raise EBBTIDE_HOST_BUDGET, or plan with a larger --budget)",
-      FormatSize(host_bytes_ + bytes), FormatSize(options_.host_budget));
-  return false;
+absl::Status Space::MayUseHost(uint64_t bytes) const {
+  if (host_bytes_ + bytes <= options_.host_budget) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(FormatSize(host_bytes_ + bytes), " of host memory are needed and ",
+                   FormatSize(options_.host_budget),
+                   " may be used (free host memory, raise EBBTIDE_HOST_BUDGET, or plan with a "
+                   "larger --budget)"));
 }
 
 absl::Status Space::AddSwapped(std::vector<uint64_t> stays) {
   const uint64_t bytes = stays.size() * options_.slab_bytes;
   if (!warm_) return absl::FailedPreconditionError("the plan has no device part");
-  if (!MayUseHost(bytes)) return absl::ResourceExhaustedError("too little host memory");
+  if (absl::Status may = MayUseHost(bytes); !may.ok()) return may;
   auto engine = tier::SwapEngine::Create(
       driver_, *warm_, *warm_range_, *ledger_,
       {.slab_bytes = options_.slab_bytes, .stays = std::move(stays), .guard = options_.guard});
@@ -78,20 +79,25 @@ absl::Status Space::AddTrial(uint64_t bytes, std::function<void(const tier::Faul
   return absl::OkStatus();
 }
 
+absl::Status Space::AddManaged(const ColdOptions& options) {
+  if (absl::Status may = MayUseHost(options.bytes); !may.ok()) return may;
+  auto range = tier::ManagedRange::Create(driver_, device(), options.bytes);
+  if (!range.ok()) return range.status();
+  tier::ManagedRange* managed = range->get();
+  cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
+  cold_on_device_ = false;
+  host_bytes_ += options.bytes;
+  if (options.prefetches)
+    prefetcher_ =
+        std::make_unique<tier::Prefetcher>(driver_, context_, device(), *managed, options_.guard);
+  return absl::OkStatus();
+}
+
 absl::Status Space::AddCold(const ColdOptions& options) {
-  if (options.managed && MayUseHost(options.bytes)) {
-    auto range = tier::ManagedRange::Create(driver_, device(), options.bytes);
-    if (range.ok()) {
-      tier::ManagedRange* managed = range->get();
-      cold_ = std::make_unique<memory::Arena>(*std::move(range), *ledger_);
-      cold_on_device_ = false;
-      host_bytes_ += options.bytes;
-      if (options.prefetches)
-        prefetcher_ = std::make_unique<tier::Prefetcher>(driver_, context_, device(), *managed,
-                                                         options_.guard);
-      return absl::OkStatus();
-    }
-    Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(range.status()));
+  if (options.managed) {
+    const absl::Status managed = AddManaged(options);
+    if (managed.ok()) return managed;
+    Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(managed));
   }
   auto cold = OnDevice(options.bytes, memory::MappedRange::kChunkBytes);
   if (!cold.ok()) return cold.status();

@@ -85,8 +85,9 @@ class Space {
   Space(const DriverApi& driver, CUcontext context) : driver_(driver), context_(context) {}
   absl::Status Build(CUdevice device, const SpaceOptions& options);
   absl::StatusOr<std::unique_ptr<memory::Arena>> OnDevice(uint64_t bytes, uint64_t chunk_bytes);
-  // Host memory for so many more bytes may be used; says so in one line if not.
-  bool MayUseHost(uint64_t bytes);
+  // Whether host memory for so many more bytes may be used.
+  absl::Status MayUseHost(uint64_t bytes) const;
+  absl::Status AddManaged(const ColdOptions& options);
 
   struct Part {
     memory::Arena* arena;

@@ -24,9 +24,17 @@ bool GoesOut(const ebt_copy& copy) {
   return copy.kind == EBT_COPY_DTOH || copy.kind == EBT_COPY_UNIFIED;
 }
 
-// Never destroyed: hooks run until the thread is gone.
+// Hooks run until the thread is gone: one that comes behind the reaper gets another, which stays.
 Touching& ThisThread() {
-  thread_local Touching* const touching = new Touching;
+  thread_local Touching* touching = nullptr;
+  struct Reaper {
+    // With a space still in it the work was cut off, and this is no place to end a space.
+    ~Reaper() {
+      if (touching && !touching->space) delete std::exchange(touching, nullptr);
+    }
+  };
+  thread_local Reaper reaper;
+  if (!touching) touching = new Touching;
   return *touching;
 }
 
@@ -78,9 +86,11 @@ void Replayer::GraphLaunch(CUstream stream) {
   LaunchPoints(stream);
   // What a graph names was pinned when it was captured.
   const std::shared_ptr<Space> space = NamingSpace();
-  if (!space || !space->trial()) return;
-  space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
-  space->trial()->Queued();
+  if (space && space->trial()) {
+    space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
+    space->trial()->Queued();
+  }
+  ReportSteps();
 }
 
 template <typename Name>
@@ -161,7 +171,7 @@ void Replayer::Perform(const std::vector<const Point*>& due, CUstream stream) {
         prefetch(*point, tier::Prefetcher::Direction::kEvict);
         break;
       case Point::Kind::kSwapIn:
-        if (space->swap()) space->swap()->Fetch(point->slab, stream);
+        if (space->swap() && homes_->Moves(point->slab)) space->swap()->Fetch(point->slab, stream);
         break;
       case Point::Kind::kSwapOut:
         if (space->swap()) space->swap()->Evict(point->slab, stream);

@@ -121,6 +121,8 @@ class SwapEngine : public memory::Backing {
   CUresult RenewAccess();
 
   SwapCounters Counters() const;
+  // Bytes of slabs on the device now, SwapCounters::device_bytes alone. Takes no lock.
+  uint64_t staying() const { return device_bytes_.load(std::memory_order_relaxed); }
 
  private:
   // A slab's address shows its host pages in kInPlace and the handle behind its stay in all the

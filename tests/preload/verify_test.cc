@@ -64,6 +64,30 @@ TEST_F(Verify, ClearsAnOrdinaryOptimizersState) {
             plan.cleared[0].sites);
 }
 
+TEST_F(Verify, WhatItHasClearedIsSwappedByAPlainRunWithTheSameResults) {
+  const Outcome native =
+      RunProcess(Trainer(), {{"LD_LIBRARY_PATH", Product("tests/simcuda")}}, folder_);
+  ASSERT_EQ(native.code, 0) << native;
+  ASSERT_TRUE(MakePlan(Trainer()));
+  ASSERT_EQ(Ebbtide({"verify", "--plan", "job.plan.json"}, Trainer()).code, 0);
+  const Outcome run = Ebbtide({"run", "--plan", "job.plan.json", "--log", "run.log"}, Trainer());
+  ASSERT_EQ(run.code, 0) << run;
+  const nlohmann::json expected = nlohmann::json::parse(native.out);
+  const nlohmann::json results = nlohmann::json::parse(run.out);
+  for (const char* checksum : {"losses_checksum", "parameters_checksum"})
+    EXPECT_EQ(results[checksum], expected[checksum]) << checksum;
+  const plan::Plan plan = Plan();
+  uint64_t cleared = 0;
+  ASSERT_EQ(plan.cleared.size(), 1u);
+  for (uint64_t site : plan.cleared[0].sites) cleared += plan::SwappableBytes(plan, site);
+  EXPECT_GT(cleared, 0u);
+  const Outcome report = Ebbtide({"report", "run.log", "--json"});
+  ASSERT_EQ(report.code, 0) << report;
+  const nlohmann::json log = nlohmann::json::parse(report.out);
+  EXPECT_EQ(log["run"]["cold_swap"], cleared);
+  EXPECT_GT(log["end"]["hits"], 0);
+}
+
 TEST_F(Verify, ASecondRunReplacesTheFirst) {
   ASSERT_TRUE(MakePlan(Trainer()));
   ASSERT_EQ(Ebbtide({"verify", "--plan", "job.plan.json"}, Trainer()).code, 0);

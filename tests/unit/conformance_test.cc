@@ -33,7 +33,7 @@ constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
 #endif
-constexpr uint64_t kOperations = kSanitized ? 120'000 : 1'050'000;
+constexpr uint64_t kOperations = kSanitized ? 60'000 : 1'050'000;
 constexpr size_t kThreads = 3;
 constexpr uint64_t kInRound = 3000, kInThreadsRound = 1500;  // of each thread
 
