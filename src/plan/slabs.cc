@@ -55,7 +55,8 @@ class Scheduler {
   }
 
   double TimeOf(uint64_t launch) const {
-    return double(launch / n_) * problem_.clock.step_ms + problem_.clock.launch_ms[launch % n_];
+    const uint64_t steps = launch / n_;
+    return double(steps) * problem_.clock.step_ms + problem_.clock.launch_ms[launch % n_];
   }
   uint64_t NextFirst(size_t i) const { return n_ + problem_.uses[i].first; }
 

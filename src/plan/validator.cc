@@ -50,7 +50,7 @@ std::string Name(const SlotRef& ref) {
 struct Moment {
   uint64_t launches = 0;
   uint64_t since = 0;
-  auto operator<=>(const Moment&) const = default;
+  auto operator<=>(const Moment&) const = default;  // NOLINT(modernize-use-nullptr): its own 0
 };
 constexpr Moment kForever = {kEndOfTime, 0};
 

@@ -7,7 +7,7 @@
 namespace ebt::replay {
 
 NamedBlocks::NamedBlocks(const DriverApi& driver, CUdeviceptr base, uint64_t size)
-    : driver_(driver), base_(base), size_(size), functions_(driver) {}
+    : base_(base), size_(size), functions_(driver) {}
 
 void NamedBlocks::Add(uint64_t offset, uint64_t bytes) {
   MutexLock lock(&mutex_);

@@ -38,7 +38,6 @@ class NamedBlocks {
   void Append(uint64_t offset, std::vector<tier::Extent>* named) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const DriverApi& driver_;
   const CUdeviceptr base_;
   const uint64_t size_;
   FunctionTable functions_;

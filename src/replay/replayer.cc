@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "src/base/log.h"
 #include "src/base/units.h"
@@ -22,7 +23,7 @@ constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
 Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions options)
     : driver_(driver),
       plan_(std::move(plan)),
-      options_(options),
+      options_(std::move(options)),
       points_(plan_),
       matcher_(plan_, [] { return callsite::Capture(); }) {}
 

@@ -95,7 +95,7 @@ absl::Status Space::AddManaged(const ColdOptions& options) {
 
 absl::Status Space::AddCold(const ColdOptions& options) {
   if (options.managed) {
-    const absl::Status managed = AddManaged(options);
+    absl::Status managed = AddManaged(options);
     if (managed.ok()) return managed;
     Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(managed));
   }

@@ -56,7 +56,7 @@ std::string NotARunLog(const std::string& first_line) {
     if (schema == kSchema) return "";
     return fmt::format("is a run log of schema {}, and this Ebbtide reads {}", schema, kSchema);
   }
-  if (first_line.rfind("{", 0) == 0 && line.is_discarded())
+  if (first_line.rfind('{', 0) == 0 && line.is_discarded())
     return "is not a run log (a plan perhaps); `ebbtide run --log FILE` writes one";
   return "is not a run log; `ebbtide run --log FILE` writes one";
 }
