@@ -2,6 +2,7 @@
 #include "src/plan/plan.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
@@ -75,10 +76,17 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   }
   const std::string output =
       options.output.empty() ? DefaultOutput(options.profile) : options.output;
+  std::error_code error;
+  if (std::filesystem::equivalent(output, options.profile, error)) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("{} is the profile: name another file for the plan", output)));
+  }
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
     return Fail(status);
   }
-  Log(LogLevel::kWarning, "wrote {}{}; next: ebbtide run --plan {} -- CMD...", output, cut, output);
+  const char* const verify = result->plan.slabs.empty() ? "" : "ebbtide verify --plan ";
+  Log(LogLevel::kWarning, "wrote {}{}; next: {}{}ebbtide run --plan {} -- CMD...", output, cut,
+      verify, *verify == '\0' ? "" : output + " -- CMD..., then ", output);
   return 0;
 }
 

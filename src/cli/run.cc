@@ -1,5 +1,7 @@
 // `ebbtide run`: CMD keeps to a plan.
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "src/base/log.h"
 #include "src/base/units.h"
@@ -35,11 +37,11 @@ bool Strict(const RunOptions& options, const Environment& environment) {
 }
 
 // What speaks against this plan before CMD has even started.
-absl::Status Preflight(const std::string& path, uint64_t budget,
+absl::Status Preflight(const std::string& path, uint64_t budget, bool cold_on_device,
                        const std::vector<std::string>& command) {
   // Each rank has a plan of its own; the library reads it there.
   if (path.find('{') != std::string::npos) return absl::OkStatus();
-  return plan::ReadUsablePlan(path, {IdentityOfCommand(command), budget}).status();
+  return plan::ReadUsablePlan(path, {IdentityOfCommand(command), budget, cold_on_device}).status();
 }
 
 uint64_t Budget(const RunOptions& options, const Environment& environment) {
@@ -50,12 +52,22 @@ uint64_t Budget(const RunOptions& options, const Environment& environment) {
   return ParseSize(text).value_or(0);
 }
 
-// The user named this very file. With a placeholder in it nobody knows yet which one will be
-// written, and what is there stays.
+// The user named this very file, and an old run log may go; anything else that is there stays.
+// With a placeholder in it nobody knows yet which one will be written.
 void RemoveOldLog(const std::string& path) {
+  constexpr std::string_view kStart = "{\"run\":";
   std::error_code error;
-  if (path.find('{') == std::string::npos && std::filesystem::is_regular_file(path, error))
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(path, error))) return;
+  std::string start(kStart.size(), '\0');
+  if (std::ifstream(path).read(start.data(), std::streamsize(start.size())) && start == kStart)
     std::filesystem::remove(path, error);
+}
+
+bool ColdStaysOnDevice(const RunOptions& options, const Environment& environment) {
+  const auto set = environment.find("EBBTIDE_COLD");
+  return (!options.cold.empty()      ? options.cold
+          : set != environment.end() ? set->second
+                                     : "") == "off";
 }
 
 int Run(const RunOptions& options, const std::vector<std::string>& command) {
@@ -73,7 +85,8 @@ int Run(const RunOptions& options, const std::vector<std::string>& command) {
   const bool strict = Strict(options, native);
   if (strict && !complaints.empty()) ready = absl::InvalidArgumentError(complaints.front());
   if (ready.ok()) ready = RequireDriver(command);
-  if (ready.ok()) ready = Preflight(path, Budget(options, native), command);
+  if (ready.ok())
+    ready = Preflight(path, Budget(options, native), ColdStaysOnDevice(options, native), command);
   if (!ready.ok() && strict) {
     Log(LogLevel::kError, "{}", std::string(ready.message()));
     return kOwnFailure;

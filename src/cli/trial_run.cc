@@ -179,7 +179,14 @@ absl::StatusOr<TrialResult> Judge(const TrialJob& job, Stop stop, int status,
     result.verdict = TrialResult::Verdict::kFailed;
     result.fault = {"exit", "", EndText(status), {}};
   } else if (watch.gpu().empty()) {
-    return absl::FailedPreconditionError("no process of CMD kept to the plan");
+    return absl::FailedPreconditionError(
+        stop == Stop::kTime
+            ? fmt::format(
+                  "no process of CMD kept to the plan within {} seconds; raise --timeout if "
+                  "CMD takes longer to begin",
+                  job.timeout.count())
+            : "no process of CMD kept to the plan: it allocated nothing on the device, or is not "
+              "the program that was planned");
   } else if (result.steps == 0) {
     if (stop == Stop::kTime && result.untouched.empty())
       return absl::DeadlineExceededError(fmt::format(

@@ -1,8 +1,14 @@
 // `ebbtide verify`: which cold sites are reached only through pointers that launches and copies
 // name, so that their blocks may leave their addresses between two uses.
-#include <algorithm>
-#include <cstdio>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/bisect.h"
@@ -102,11 +108,25 @@ void PrintFindings(const plan::Plan& plan, const Findings& findings, const Trial
       findings.steps, findings.steps == 1 ? "" : "s", context.gpu);
 }
 
-// Into the file as it is by now.
-absl::Status WriteFindings(const std::string& path, const Findings& findings, const TrialJob& job,
+// Better now than after the trial: a plan is replaced by a new file in its folder.
+absl::Status RequireWritable(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (access(folder.c_str(), W_OK) == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      folder, ": cannot be written to (", strerror(errno),
+      "), and the outcome goes into the plan there: copy the plan to a folder of yours"));
+}
+
+// Into the file as it is by now. before: the plan whose sites were on trial.
+absl::Status WriteFindings(const std::string& path, const plan::Plan& before,
+                           const Findings& findings, const TrialJob& job,
                            const TrialContext& context) {
   absl::StatusOr<plan::Plan> plan = plan::ReadPlan(path);
   if (!plan.ok()) return plan.status();
+  if (plan->program != before.program ||
+      plan::SwappableSites(*plan) != plan::SwappableSites(before))
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": another plan lies there by now; it was left alone: verify again"));
   plan::Clearance clearance;
   clearance.sites = findings.cleared;
   clearance.command = CommandLine(job.command);
@@ -137,6 +157,7 @@ int Verify(const VerifyOptions& options, const std::vector<std::string>& command
                options.plan);
     return 0;
   }
+  if (absl::Status writable = RequireWritable(path); !writable.ok()) return Fail(writable, "");
   const absl::StatusOr<TrialJob> job = PrepareJob(options, path, command);
   if (!job.ok()) return Fail(job.status(), "");
   const absl::StatusOr<TrialFolder> folder = TrialFolder::Make();
@@ -158,9 +179,8 @@ int Verify(const VerifyOptions& options, const std::vector<std::string>& command
 
   PrintFindings(*plan, *findings, *job, context);
   std::fflush(stdout);
-  if (absl::Status written = WriteFindings(path, *findings, *job, context); !written.ok()) {
-    Log(LogLevel::kError, "{}", Message(written));
-    return kOwnFailure;
+  if (absl::Status written = WriteFindings(path, *plan, *findings, *job, context); !written.ok()) {
+    return Fail(written, "");
   }
   Log(LogLevel::kWarning, "wrote {}; next: ebbtide run --plan {} -- CMD...", options.plan,
       options.plan);

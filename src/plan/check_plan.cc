@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kRegionUnit = 2 * kMiB;
 // No machine has a region of this many bytes; sums of a few such numbers cannot overflow.
-constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
+constexpr uint64_t kSaneBytes = uint64_t{1} << 44;
 constexpr size_t kSaneSlots = size_t{1} << 24;
 constexpr uint64_t kSmallestSlabBytes = 2 * kMiB, kLargestSlabBytes = 32 * kMiB;
 

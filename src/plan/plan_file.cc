@@ -54,7 +54,7 @@ void AddSlab(const Slab& slab, Text& out) {
                  slab.stay_offset, slab.fetch_launch, slab.evict_launch, slab.gone_launch);
 }
 
-void AddClearance(const Clearance& cleared, Text& out) {
+void AppendClearance(const Clearance& cleared, Text& out) {
   auto to = std::back_inserter(out);
   fmt::format_to(to, "  {{\"command\":{},\"gpu\":{},\"driver_version\":{},\"ebbtide\":{}",
                  Quoted(cleared.command), Quoted(cleared.gpu), cleared.driver_version,
@@ -111,7 +111,7 @@ std::string PlanToJson(const Plan& plan) {
   fmt::format_to(to, " \"slab_bytes\": {},\n", plan.slab_bytes);
   AddList("slabs", plan.slabs, out, AddSlab);
   fmt::format_to(to, ",\n");
-  AddList("cleared", plan.cleared, out, AddClearance);
+  AddList("cleared", plan.cleared, out, AppendClearance);
   fmt::format_to(to, ",\n");
   AddList("sites", plan.sites, out, [](const Site& site, Text& text) {
     fmt::format_to(std::back_inserter(text), "  {{\"id\":\"{:#x}\",\"label\":{}}}", site.id,

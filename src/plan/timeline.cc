@@ -26,7 +26,7 @@ using profile::Profile;
 constexpr uint64_t kProbePart = 4;
 // Steps that are asked where a persistent block is touched: the last so many.
 constexpr uint64_t kJudgedSteps = 16;
-constexpr uint64_t kSaneBytes = uint64_t{1} << 50;
+constexpr uint64_t kSaneBytes = uint64_t{1} << 44;
 
 bool IsLaunch(const Event& event) {
   return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;

@@ -20,9 +20,18 @@ absl::Status Damaged(const absl::Status& status, const std::string& file) {
                   std::string_view(status.message().data(), status.message().size())));
 }
 
-absl::Status CheckBudget(const std::string& path, const Plan& plan, uint64_t budget) {
+absl::Status CheckBudget(const std::string& path, const Plan& plan, uint64_t budget,
+                         bool cold_on_device) {
   const uint64_t needed = std::max(plan.planned_peak_bytes, plan.warm_bytes) + plan.overhead_bytes;
-  if (budget == 0 || needed <= budget) return absl::OkStatus();
+  if (budget == 0) return absl::OkStatus();
+  if (needed <= budget && cold_on_device && plan.cold_bytes > budget - needed) {
+    return Refuse(path,
+                  fmt::format("with cold blocks on the device the plan needs {} more than its "
+                              "{}, and the budget is {}; let them leave it, or plan again "
+                              "without a budget",
+                              FormatSize(plan.cold_bytes), FormatSize(needed), FormatSize(budget)));
+  }
+  if (needed <= budget) return absl::OkStatus();
   return Refuse(path, fmt::format("the plan needs {} on the device, the budget is {}; make one for "
                                   "it: ebbtide plan {} --budget {}",
                                   FormatSize(needed), FormatSize(budget),
@@ -42,7 +51,8 @@ absl::StatusOr<Plan> ReadUsablePlan(const std::string& path, const Circumstances
                               "program, or name its plan",
                               plan->program.empty() ? "no program" : plan->program, here.program));
   }
-  const absl::Status fits = CheckBudget(path, *plan, here.budget > 0 ? here.budget : plan->budget);
+  const absl::Status fits =
+      CheckBudget(path, *plan, here.budget > 0 ? here.budget : plan->budget, here.cold_on_device);
   if (!fits.ok()) return fits;
   return plan;
 }

@@ -15,6 +15,7 @@ namespace ebt::plan {
 struct Circumstances {
   std::string program;  // ProgramIdentity of the process; empty: not known yet, any plan's will do
   uint64_t budget = 0;  // bytes of device memory; 0: the plan's own
+  bool cold_on_device = false;  // cold blocks stay there
 };
 
 // The plan in the file `path`: readable, in itself in order (CheckPlan), of this program and

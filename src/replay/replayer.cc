@@ -1,12 +1,15 @@
 #include "src/replay/replayer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
+#include "src/driver/current_context.h"
 #include "src/plan/clearance.h"
 
 namespace ebt::replay {
@@ -17,6 +20,7 @@ using memory::Arena;
 // After so many allocations of which so few were in the plan, the plan is another job's.
 constexpr uint64_t kTrialAllocations = 128;
 constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
+constexpr int kMostMoments = 1000;  // of a millisecond
 
 }  // namespace
 
@@ -154,8 +158,10 @@ const plan::Slot* Replayer::Follow(uint64_t bytes, uint64_t fingerprint,
         "the plan does not fit this job (it was made from another one, or the job's "
         "arguments changed; record and plan again)");
   if (slot && slot == matcher_.last()) {
-    if (before && slot <= before) points_.Restarted(left);
+    // In this order: a launch of another thread in between finds the points of the last step, all
+    // of them behind it.
     points_.At(slot->launch);
+    if (before && slot <= before) points_.Restarted(left);
     in_step_.store(true, std::memory_order_relaxed);
   }
   return slot;
@@ -354,6 +360,7 @@ void Replayer::CaptureEnded(CUstream stream) {
 }
 
 void Replayer::Forget() {
+  Finish();
   std::shared_ptr<Space> space;
   {
     MutexLock lock(&mutex_);
@@ -364,12 +371,17 @@ void Replayer::Forget() {
   }
   // What is queued may still use the memory; it ends with the context, and we before it. The
   // context that ends need not be the one that is current.
-  CUcontext current = nullptr;
-  driver_.fn_cuCtxGetCurrent(&current);
-  driver_.fn_cuCtxSetCurrent(space->context());
-  driver_.fn_cuCtxSynchronize();
-  space.reset();
-  driver_.fn_cuCtxSetCurrent(current);
+  {
+    const CurrentContext current(driver_);
+    driver_.fn_cuCtxSetCurrent(space->context());
+    driver_.fn_cuCtxSynchronize();
+    // Other threads' calls hold it for a moment.
+    for (int i = 0; i < kMostMoments && space.use_count() > 1; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // A thread that is inside for longer finds it as it was, for good.
+    if (space.use_count() > 1) new std::shared_ptr<Space>(space);
+    space.reset();
+  }
   Disable("the context that the plan was kept in is destroyed");
 }
 

@@ -46,7 +46,8 @@ int OpenBeside(std::string* path) {
     if (fd >= 0 || errno != EEXIST) return fd;
     struct stat status;
     if (::stat(path->c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-      return ::open(path->c_str(), kOpenFlags, 0644);
+      // A pipe that nobody reads is an error and no reason to wait.
+      return ::open(path->c_str(), kOpenFlags | O_NONBLOCK, 0644);
     }
     *path = WithNumbers(wanted, attempt);
   }

@@ -97,7 +97,8 @@ absl::Status Space::AddCold(const ColdOptions& options) {
   if (options.managed) {
     absl::Status managed = AddManaged(options);
     if (managed.ok()) return managed;
-    Log(LogLevel::kWarning, "cold blocks stay on the device: {}", Message(managed));
+    Log(LogLevel::kWarning, "{} stay on the device: {}",
+        swap_ ? "the cold blocks that are not swapped" : "cold blocks", Message(managed));
   }
   auto cold = OnDevice(options.bytes, memory::MappedRange::kChunkBytes);
   if (!cold.ok()) return cold.status();

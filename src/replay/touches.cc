@@ -2,6 +2,7 @@
 // find them.
 #include <utility>
 
+#include "src/driver/current_context.h"
 #include "src/replay/replayer.h"
 
 namespace ebt::replay {
@@ -13,6 +14,7 @@ struct Touching {
   std::vector<tier::Extent> extents;
   CUstream stream = nullptr;
   bool captured = false;
+  bool synchronous = false;
   // A copy over the link: what its direction's RightOfWay is told at the end.
   size_t in = tier::RightOfWay::kNone, out = tier::RightOfWay::kNone;
 };
@@ -71,12 +73,15 @@ bool Replayer::Copy(const ebt_copy& copy) {
   const bool touches = Touch(space, copy.stream, [&](Space&) {
     return std::string(copy.kind == EBT_COPY_MEMSET ? "a memset" : "a copy");
   });
-  if (!space->swap() || !(GoesIn(copy) || GoesOut(copy)) || Capturing(copy.stream)) return touches;
+  if (!space->swap() || !(GoesIn(copy) || GoesOut(copy)) || Capturing(copy.stream) ||
+      CurrentContext(driver_).context() != space->context())
+    return touches;
   // Behind the touches: what the copy itself must wait for is no reason to give way.
   using Direction = tier::Mover::Direction;
   if (GoesIn(copy)) touching.in = space->swap()->application(Direction::kIn).Begin(copy.stream);
   if (GoesOut(copy)) touching.out = space->swap()->application(Direction::kOut).Begin(copy.stream);
   touching.stream = copy.stream;
+  touching.synchronous = copy.synchronous != 0;
   touching.space = std::move(space);
   return true;
 }
@@ -103,8 +108,11 @@ bool Replayer::Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name)
   } else if (touching.extents.empty()) {
     return false;
   } else {
+    // Work of another context is ordered with nothing of the space's: as if it were captured.
+    const CurrentContext current(driver_);
     touching.stream = stream;
-    touching.captured = Capturing(stream);
+    touching.captured = current.context() != space->context() || Capturing(stream);
+    driver_.fn_cuCtxSetCurrent(space->context());
     for (const tier::Extent& extent : touching.extents)
       space->swap()->Touch(extent.offset, extent.bytes, stream, touching.captured);
   }
@@ -118,13 +126,17 @@ void Replayer::Touched() {
   touching.space.reset();
   if (!space) return;
   if (space->trial()) return space->trial()->Queued();
-  for (const tier::Extent& extent : touching.extents)
-    space->swap()->Touched(extent.offset, extent.bytes, touching.stream, touching.captured);
+  if (!touching.extents.empty()) {
+    const CurrentContext current(driver_);
+    driver_.fn_cuCtxSetCurrent(space->context());
+    for (const tier::Extent& extent : touching.extents)
+      space->swap()->Touched(extent.offset, extent.bytes, touching.stream, touching.captured);
+  }
   using Direction = tier::Mover::Direction;
   const size_t in = std::exchange(touching.in, tier::RightOfWay::kNone);
   const size_t out = std::exchange(touching.out, tier::RightOfWay::kNone);
-  space->swap()->application(Direction::kIn).End(in, touching.stream);
-  space->swap()->application(Direction::kOut).End(out, touching.stream);
+  space->swap()->application(Direction::kIn).End(in, touching.stream, touching.synchronous);
+  space->swap()->application(Direction::kOut).End(out, touching.stream, touching.synchronous);
 }
 
 void Replayer::AddressTaken(CUdeviceptr ptr) {
@@ -157,9 +169,13 @@ void Replayer::Perform(const std::vector<const Point*>& due, CUstream stream) {
   if (Capturing(stream)) return;
   const std::shared_ptr<Space> space = AnySpace();
   if (!space) return;
+  // Another context's launch may be the one that a point comes before.
+  const CurrentContext current(driver_);
+  const bool elsewhere = current.context() != space->context();
+  if (elsewhere) driver_.fn_cuCtxSetCurrent(space->context());
   const auto prefetch = [&](const Point& point, tier::Prefetcher::Direction direction) {
     const ColdHome& home = homes_->Of(*point.slot);
-    if (space->prefetcher() && !home.swapped)
+    if (space->prefetcher() && !home.swapped && !elsewhere)
       space->prefetcher()->Request(direction, home.offset, point.slot->bytes, stream);
   };
   for (const Point* point : due) {

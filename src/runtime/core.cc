@@ -14,10 +14,10 @@ using ebt::runtime::Engine;
 Engine* g_engine = nullptr;
 std::atomic<bool> g_broken{false};
 
-// Runs `body` unless an earlier one threw: then the process goes on without us.
+// Runs `body` also when an earlier one threw: what has to do with memory that is served already
+// cannot be left.
 template <typename Result, typename Body>
-Result Shielded(Result otherwise, Body&& body) noexcept {
-  if (g_broken.load(std::memory_order_relaxed)) return otherwise;
+Result Caught(Result otherwise, Body&& body) noexcept {
   try {
     return body();
   } catch (...) {
@@ -25,6 +25,12 @@ Result Shielded(Result otherwise, Body&& body) noexcept {
       ebt::WriteLogLine("out of memory inside Ebbtide: the program runs on without it");
     return otherwise;
   }
+}
+
+// Runs `body` unless an earlier one threw: then nothing new is begun.
+template <typename Result, typename Body>
+Result Shielded(Result otherwise, Body&& body) noexcept {
+  return g_broken.load(std::memory_order_relaxed) ? otherwise : Caught(otherwise, body);
 }
 
 template <typename Body>
@@ -69,7 +75,7 @@ int Free(CUdeviceptr ptr, CUstream stream, int ordered, CUresult* result) {
 }
 
 int Launch(const ebt_launch* launch) {
-  return Shielded(0, [&]() -> int {
+  return Caught(0, [&]() -> int {
     if (auto* replayer = g_engine->replayer()) return replayer->Launch(*launch);
     if (auto* recorder = g_engine->recorder()) recorder->Launched(*launch);
     return 0;
@@ -77,7 +83,7 @@ int Launch(const ebt_launch* launch) {
 }
 
 int Copy(const ebt_copy* copy) {
-  return Shielded(0, [&]() -> int {
+  return Caught(0, [&]() -> int {
     if (auto* replayer = g_engine->replayer()) return replayer->Copy(*copy);
     if (auto* recorder = g_engine->recorder()) recorder->Copied(*copy);
     return 0;
@@ -85,8 +91,9 @@ int Copy(const ebt_copy* copy) {
 }
 
 void Touched() {
-  Shielded([&] {
+  Caught(0, [&] {
     if (auto* replayer = g_engine->replayer()) replayer->Touched();
+    return 0;
   });
 }
 
@@ -182,9 +189,10 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
 }
 
 void Lifecycle(int what, void* object, const void* detail) {
-  Shielded([&] {
+  Caught(0, [&] {
     if (auto* replayer = g_engine->replayer()) ReplayLifecycle(*replayer, what, object, detail);
     if (auto* recorder = g_engine->recorder()) RecordLifecycle(*recorder, what, object, detail);
+    return 0;
   });
 }
 

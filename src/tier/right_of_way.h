@@ -23,28 +23,33 @@ class RightOfWay {
 
   static constexpr size_t kNone = SIZE_MAX;
   // The calling thread is about to copy on `stream`, which is not being captured, and has queued
-  // there all that the copy must wait for. Returns what End is to be told, kNone: so many copies
-  // are known already that this one makes no difference.
+  // there all that the copy must wait for. Returns what End is to be told; kNone: nobody gives way
+  // to this copy, since as many as can be known are known already, or the driver refuses.
   size_t Begin(CUstream stream);
-  // The call that copies has returned.
-  void End(size_t copy, CUstream stream);
+  // The call that copies has returned; done: so has the copy.
+  void End(size_t copy, CUstream stream, bool done);
 
   // Whether some copy could run now and has not: the device is through with what it waits for.
   bool Due();
 
  private:
-  enum class State { kFree, kCalling, kQueued };
+  // kTaken: its events are being made; they say nothing yet.
+  enum class State { kFree, kTaken, kCalling, kQueued };
   struct Copy {
     State state = State::kFree;
     CUevent before = nullptr, behind = nullptr;
   };
 
+  size_t Take() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Mark(Copy& copy, CUstream stream);
   bool IsDue(Copy& copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DriverApi& driver_;
-  // Held around calls of the driver that neither wait nor take long.
+  // Never held while something is recorded: that waits where a stream's queue is full, and who
+  // asks whether a copy is due must not wait with it.
   Mutex mutex_;
-  std::array<Copy, 16> copies_ ABSL_GUARDED_BY(mutex_);
+  // A state is guarded by mutex_; the events belong to who has taken the copy until that is over.
+  std::array<Copy, 16> copies_;
 };
 
 }  // namespace ebt::tier

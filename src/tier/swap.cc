@@ -253,7 +253,7 @@ void SwapEngine::Touched(uint64_t offset, uint64_t bytes, CUstream, bool) {
     slab.evict_pending = false;
     RelaxedCapture relaxed(driver_);
     Settle(slab);
-    if (!slab.pinned && slab.OnDevice()) Leave(i);
+    if (!finished_ && !slab.pinned && slab.OnDevice()) Leave(i);
   }
 }
 
@@ -296,6 +296,7 @@ void SwapEngine::WaitForArrival(Slab& slab, CUstream stream) {
 }
 
 CUresult SwapEngine::WaitForDeparture(Slab& slab, CUstream stream) {
+  RelaxedCapture relaxed(driver_);
   if (stream == relay_in_) return driver_.fn_cuStreamWaitEvent(stream, slab.out_done, 0);
   MutexLock lock(&departures_mutex_);
   return departures_.Wait(stream, slab.out_done);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/driver/current_context.h"
 #include "src/driver/relaxed_capture.h"
 
 namespace ebt::tier {
@@ -15,29 +16,17 @@ namespace {
 // High in the address space, as the arenas lie (src/memory/page_pool.cc), and apart from them.
 constexpr CUdeviceptr kAddressHint = 0x5ede'0000'0000;
 constexpr auto kLongestTurn = std::chrono::seconds(2);
-constexpr int kTries = 3;
 
 // Our calls and waits neither disturb somebody's capture nor change which context is current.
 class Calm {
  public:
-  explicit Calm(const DriverApi& driver) : driver_(driver), relaxed_(driver) {
-    for (int i = 0; i < kTries && !known_; ++i)
-      known_ = driver_.fn_cuCtxGetCurrent(&context_) == CUDA_SUCCESS;
-  }
-  ~Calm() {
-    for (int i = 0; i < kTries && known_; ++i)
-      known_ = driver_.fn_cuCtxSetCurrent(context_) != CUDA_SUCCESS;
-  }
-  Calm(const Calm&) = delete;
-  Calm& operator=(const Calm&) = delete;
+  explicit Calm(const DriverApi& driver) : relaxed_(driver), current_(driver) {}
 
-  CUcontext context() const { return context_; }
+  CUcontext context() const { return current_.context(); }
 
  private:
-  const DriverApi& driver_;
   const RelaxedCapture relaxed_;
-  CUcontext context_ = nullptr;
-  bool known_ = false;  // and to be set again
+  const CurrentContext current_;
 };
 
 CUmemAllocationProp Properties(CUmemLocationType type, int id) {
@@ -235,12 +224,12 @@ void Trial::MapNamed() {
 
 void Trial::Begin(const std::vector<Extent>& named, const char* what, bool capturing) {
   const Calm calm(driver_);
+  // Other devices' work does not see the range; to wait for it, or for who waits for it, could be
+  // to wait for a partner that this very thread has still to launch.
+  if (!capturing && named.empty() && calm.context() != context_) return;
   MutexLock lock(&mutex_);
   TakeTurn();
   if (ended_) return;
-  // Other devices' work does not see the range; to wait for it could be to wait for a partner
-  // that this very thread has still to launch.
-  if (!capturing && named.empty() && calm.context() != context_) return;
   if (!capturing) WaitForWork();
   if (ended_) return;
   MarkNamed(named, capturing);

@@ -146,7 +146,7 @@ TEST_F(Verify, BadCommandLinesAreTwo) {
 
 TEST_F(Verify, ARunLogIsReported) {
   ASSERT_TRUE(MakePlan(Trainer()));
-  std::ofstream(folder_ + "/run.log") << "of yesterday";
+  std::ofstream(folder_ + "/run.log") << "{\"run\":{\"schema\":1,\"program\":\"yesterday\"}}\n";
   const Outcome run = Ebbtide({"run", "--plan", "job.plan.json", "--log", "run.log"}, Trainer());
   ASSERT_EQ(run.code, 0) << run;
   const Outcome table = Ebbtide({"report", "run.log"});
@@ -156,6 +156,23 @@ TEST_F(Verify, ARunLogIsReported) {
   const Outcome last = Ebbtide({"report", "run.log", "--json"});
   ASSERT_EQ(last.code, 0) << last;
   EXPECT_GE(nlohmann::json::parse(last.out)["end"]["steps"].get<int>(), 9);
+}
+
+TEST_F(Verify, WhatIsNoRunLogIsNotReplacedByOne) {
+  ASSERT_TRUE(MakePlan(Trainer()));
+  const Outcome run =
+      Ebbtide({"run", "--strict", "--plan", "job.plan.json", "--log", "job.plan.json"}, Trainer());
+  EXPECT_EQ(run.code, 0) << run;
+  EXPECT_THAT(run.err, HasSubstr("job.plan.json is there already"));
+  EXPECT_FALSE(plan::SwappableSites(Plan()).empty());
+}
+
+TEST_F(Verify, APlanDoesNotReplaceItsProfile) {
+  ASSERT_EQ(Ebbtide({"record", "-o", "job.ebp"}, Trainer()).code, 0);
+  const Outcome planned = Ebbtide({"plan", "job.ebp", "-o", "job.ebp"});
+  EXPECT_EQ(planned.code, 125);
+  EXPECT_THAT(planned.err, HasSubstr("job.ebp is the profile"));
+  EXPECT_EQ(Ebbtide({"plan", "job.ebp"}).code, 0);
 }
 
 TEST_F(Verify, AProfileIsNoRunLog) {

@@ -205,7 +205,8 @@ CUresult EventRecord(CUevent event, CUstream stream) {
 CUresult EventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int) {
   Event* event = FindEvent(handle);
   Stream* stream = FindStream(stream_handle);
-  if (event == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (event == nullptr || stream == nullptr || event->context != stream->context)
+    return CUDA_ERROR_INVALID_HANDLE;
   event->captured = stream->capture != nullptr ? stream : nullptr;
   event->recorded = event->captured == nullptr ? Enqueue(stream, {}) : nullptr;
   return CUDA_SUCCESS;

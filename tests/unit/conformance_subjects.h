@@ -172,7 +172,7 @@ class SwapSubject : public Subject {
       case 5: {
         using Direction = tier::Mover::Direction;
         tier::RightOfWay& way = engine_->application(rare % 2 ? Direction::kIn : Direction::kOut);
-        return way.End(way.Begin(stream), stream);
+        return way.End(way.Begin(stream), stream, false);
       }
       case 6:
         engine_->MakeRoom((choice >> 24) % kPlaces * kSlab + rare % kSlab, 1 + rare % (2 * kSlab));

@@ -97,7 +97,7 @@ TEST_F(MoverTest, IssuesNothingWhileACopyOfTheApplicationsIsDue) {
   EXPECT_EQ(mover_->bytes(Direction::kIn), kBytes);
   QueueIn(kBytes);
   AwaitIssued(kBytes);
-  application.End(copy, stream);
+  application.End(copy, stream, false);
   AwaitIssued(2 * kBytes);
 }
 
@@ -106,7 +106,7 @@ TEST_F(MoverTest, GoesOnWhileACopyOfTheApplicationsCannotRunYet) {
   const CUstream stream = NewStream();
   ASSERT_EQ(cuStreamWaitEvent(stream, gate_, 0), CUDA_SUCCESS);
   RightOfWay& application = mover_->application(Direction::kIn);
-  application.End(application.Begin(stream), stream);
+  application.End(application.Begin(stream), stream, false);
   ASSERT_EQ(cuEventRecord(done_, nullptr), CUDA_SUCCESS);
   mover_->Queue(Direction::kIn, {device_, host_, kBytes, done_, NewEvent(), nullptr});
   AwaitIssued(kBytes);
@@ -118,7 +118,7 @@ TEST_F(MoverTest, LeavesTheOtherDirectionAlone) {
   const size_t copy = mover_->application(Direction::kOut).Begin(stream);
   QueueIn(kBytes);
   AwaitIssued(kBytes);
-  mover_->application(Direction::kOut).End(copy, stream);
+  mover_->application(Direction::kOut).End(copy, stream, false);
 }
 
 TEST_F(MoverTest, BringsTheBytesBehindTheGate) {

@@ -32,7 +32,7 @@ TEST_F(RightOfWayTest, ACopyIsDueFromItsCallUntilItIsDone) {
   const size_t copy = way_.Begin(stream);
   EXPECT_TRUE(way_.Due());
   Shut(stream);  // the copy that takes its time
-  way_.End(copy, stream);
+  way_.End(copy, stream, false);
   EXPECT_TRUE(way_.Due());
   Open();
   ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -42,7 +42,17 @@ TEST_F(RightOfWayTest, ACopyIsDueFromItsCallUntilItIsDone) {
 TEST_F(RightOfWayTest, ACopyThatWaitsForOtherWorkIsNotDue) {
   const CUstream stream = NewStream();
   Shut(stream);
-  way_.End(way_.Begin(stream), stream);
+  way_.End(way_.Begin(stream), stream, false);
+  EXPECT_FALSE(way_.Due());
+}
+
+TEST_F(RightOfWayTest, ACopyThatIsDoneWhenItsCallReturnsNeedsNoSecondEvent) {
+  const CUstream stream = NewStream();
+  const size_t copy = way_.Begin(stream);
+  const uint64_t recorded = simcuda_call_count("cuEventRecord");
+  Shut(stream);
+  way_.End(copy, stream, true);
+  EXPECT_EQ(simcuda_call_count("cuEventRecord"), recorded);
   EXPECT_FALSE(way_.Due());
 }
 
@@ -51,10 +61,10 @@ TEST_F(RightOfWayTest, SixteenCopiesAreKnownAndNoMore) {
   Shut(stream);
   for (size_t i = 0; i < 16; ++i) {
     EXPECT_EQ(way_.Begin(stream), i);
-    way_.End(i, stream);
+    way_.End(i, stream, false);
   }
   EXPECT_EQ(way_.Begin(stream), RightOfWay::kNone);
-  way_.End(RightOfWay::kNone, stream);
+  way_.End(RightOfWay::kNone, stream, false);
   Open();
   ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
   EXPECT_FALSE(way_.Due());
@@ -70,7 +80,7 @@ TEST_F(RightOfWayTest, WhatTheDriverRefusesIsNotKnownAndHoldsNobodyUp) {
   SetFaults("");
   const size_t copy = way_.Begin(stream);
   SetFaults("cuEventRecord:1=400");
-  way_.End(copy, stream);
+  way_.End(copy, stream, false);
   SetFaults("");
   EXPECT_FALSE(way_.Due());
 }

@@ -329,7 +329,7 @@ TEST_F(SwapTest, ThreadsMayTouchFetchEvictAndAskForRoomAtOnce) {
         engine_->MakeRoom(0, 2 * kSlab);
       }
       RightOfWay& out = engine_->application(Mover::Direction::kOut);
-      out.End(out.Begin(stream), stream);
+      out.End(out.Begin(stream), stream, false);
       engine_->Counters();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -69,6 +69,14 @@ TEST_F(UsablePlanTest, OneByteBelowWhatThePlanNeedsIsTooLittle) {
   ExpectRefused(understated, {"", 5 * kMiB}, "needs 6.00 MiB on the device");
 }
 
+TEST_F(UsablePlanTest, ColdBlocksThatStayOnTheDeviceCountInTheBudget) {
+  Plan plan = Small();  // 6 MiB without them
+  plan.cold_bytes = 4 * kMiB;
+  EXPECT_EQ(Complaint(plan, {"", 10 * kMiB, true}), "");
+  EXPECT_EQ(Complaint(plan, {"", 10 * kMiB - 1, false}), "");
+  ExpectRefused(plan, {"", 10 * kMiB - 1, true}, "needs 4.00 MiB more than its 6.00 MiB");
+}
+
 TEST_F(UsablePlanTest, PlansOwnBudgetCountsWhereNoneIsGiven) {
   Plan plan = Small();
   plan.budget = 5 * kMiB;
