@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
-constexpr auto kPatience = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
+constexpr auto kGrace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
 constexpr size_t kTailBytes = 4096;
 constexpr size_t kTailLines = 20;
 
@@ -95,7 +95,7 @@ std::optional<int> Ended(pid_t child) {
 
 void EndGroup(pid_t child) {
   kill(-child, SIGTERM);
-  const auto patience = Clock::now() + kPatience;
+  const auto patience = Clock::now() + kGrace;
   bool ended = false;
   while (!ended && Clock::now() < patience) {
     std::this_thread::sleep_for(kLook);

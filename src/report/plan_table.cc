@@ -1,7 +1,6 @@
 #include "src/report/plan_table.h"
 
 #include <array>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/report/text.h"
 
 namespace ebt::report {
 namespace {
@@ -22,12 +22,6 @@ using plan::Tier;
 
 constexpr size_t kLabelWidth = 48;
 constexpr size_t kTextWidth = 88;
-using Text = fmt::memory_buffer;
-
-template <typename... Args>
-void Print(Text& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
 
 // `text` with its middle left out where it is longer than `width`: both ends of a label tell.
 std::string Shortened(const std::string& text, size_t width) {

@@ -5,28 +5,22 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/report/text.h"
 
 namespace ebt::report {
 namespace {
 
 using nlohmann::json;
-using Text = fmt::memory_buffer;
 
 constexpr int kSchema = 1;
 constexpr size_t kMostLineBytes = 1 << 20;
 constexpr char kProfileStart[] =
     "\x89"
     "EBTP";
-
-template <typename... Args>
-void Print(Text& out, fmt::format_string<Args...> format, Args&&... args) {
-  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
 
 std::string TextOf(const json& object, const char* key) {
   const auto found = object.find(key);

@@ -65,7 +65,8 @@ bool Engine::PrepareReplay() {
     return false;
   }
   // Every helper process of the job inherits the plan; only the job itself is expected to fit.
-  auto plan = plan::ReadUsablePlan(config_.plan_path, {ProgramIdentity(), config_.budget, config_.cold == Cold::kOff});
+  auto plan = plan::ReadUsablePlan(config_.plan_path,
+                                   {ProgramIdentity(), config_.budget, config_.cold == Cold::kOff});
   if (!plan.ok()) {
     Log(LogLevel::kWarning, "{}: the program runs natively", Message(plan.status()));
     return false;

@@ -17,12 +17,6 @@ Context* Known(CUcontext handle) {
 
 CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
-Device* DeviceOf(CUdevice ordinal) {
-  const auto& devices = S().devices;
-  return ordinal >= 0 && ordinal < static_cast<int>(devices.size()) ? devices[ordinal].get()
-                                                                    : nullptr;
-}
-
 Context* NewContext(Device* device, unsigned flags) {
   auto* context = new Context();
   context->device = device;

@@ -12,12 +12,6 @@ namespace {
 
 constexpr int kMiB = 1 << 20;
 
-Device* DeviceOf(CUdevice ordinal) {
-  const auto& devices = S().devices;
-  return ordinal >= 0 && ordinal < static_cast<int>(devices.size()) ? devices[ordinal].get()
-                                                                    : nullptr;
-}
-
 const std::unordered_map<int, int>& Attributes() {
   static const auto* values = new std::unordered_map<int, int>{
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
@@ -78,6 +72,12 @@ const std::unordered_map<int, int>& Attributes() {
 }
 
 }  // namespace
+
+Device* DeviceOf(CUdevice ordinal) {
+  const auto& devices = S().devices;
+  return ordinal >= 0 && ordinal < static_cast<int>(devices.size()) ? devices[ordinal].get()
+                                                                    : nullptr;
+}
 
 CUresult DeviceGet(CUdevice* device, int ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;

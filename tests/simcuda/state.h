@@ -89,6 +89,8 @@ struct State {
 
 // Leaked on purpose: threads may still call while the process exits.
 State& S();
+// NULL: no such device.
+Device* DeviceOf(CUdevice ordinal);
 
 // The context current to the calling thread, or null.
 Context* CurrentContext();
