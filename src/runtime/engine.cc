@@ -31,8 +31,7 @@ void LogSwap(const tier::SwapCounters& swap) {
   Log(LogLevel::kInfo,
       "swap: of {} planned fetches {} were used, {} found no room and {} the memory in use; {} "
       "touches off plan; waits: on the device {:.1f} ms for copies in and {:.1f} ms for copies "
-      "out, "
-      "on the host {:.1f} ms for room, {:.1f} ms for copies to be issued, {:.1f} ms off plan",
+      "out, on the host {:.1f} ms for room, {:.1f} ms for copies to be issued, {:.1f} ms off plan",
       swap.fetches + swap.missed_room + swap.missed_busy, swap.hits, swap.missed_room,
       swap.missed_busy, swap.off_plan, swap.waits_arrival_ms, swap.waits_departure_ms,
       swap.host_room_ms, swap.host_issue_ms, swap.host_off_plan_ms);

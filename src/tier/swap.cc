@@ -18,19 +18,6 @@ constexpr uint32_t kMostBusyMisses = 3;
 // From wherever a slab is, three changes bring it to where its bytes can be used.
 constexpr int kMostChanges = 4;
 
-class Stopwatch {
- public:
-  explicit Stopwatch(double& total_ms) : total_ms_(total_ms) {}
-  ~Stopwatch() {
-    total_ms_ += std::chrono::duration<double, std::milli>(Clock::now() - begin_).count();
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& total_ms_;
-  const Clock::time_point begin_ = Clock::now();
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SwapEngine>> SwapEngine::Create(const DriverApi& driver,
@@ -339,22 +326,6 @@ bool SwapEngine::MakeRoom(uint64_t offset, uint64_t bytes) {
   RelaxedCapture relaxed(driver_);
   MutexLock lock(&mutex_);
   return FlushLeaving(offset, bytes);
-}
-
-bool SwapEngine::FlushLeaving(uint64_t offset, uint64_t bytes) {
-  bool any = false;
-  for (size_t i = 0; i < count_; ++i) {
-    Slab& slab = slabs_[i];
-    if (slab.state != State::kLeaving || slab.stay >= offset + bytes ||
-        offset >= slab.stay + slab_bytes_)
-      continue;
-    Stopwatch watch(counters_.host_room_ms);
-    mover_->Flush(Mover::Direction::kOut, slab.ticket);
-    Settle(slab);
-    any = any || slab.state == State::kHome;
-  }
-  if (any) ++counters_.waits_room;
-  return any;
 }
 
 void SwapEngine::Finish() {

@@ -55,6 +55,23 @@ void SwapEngine::AwaitOnHost(CUevent event) {
   if (!PollUntilDone(event, kForGood)) driver_.fn_cuCtxSynchronize();
 }
 
+bool SwapEngine::FlushLeaving(uint64_t offset, uint64_t bytes) {
+  bool any = false;
+  for (size_t i = 0; i < count_; ++i) {
+    Slab& slab = slabs_[i];
+    if (slab.state != State::kLeaving || slab.stay >= offset + bytes ||
+        offset >= slab.stay + slab_bytes_)
+      continue;
+    const auto begin = std::chrono::steady_clock::now();
+    mover_->Flush(Mover::Direction::kOut, slab.ticket);
+    Settle(slab);
+    counters_.host_room_ms += MillisecondsSince(begin);
+    any = any || slab.state == State::kHome;
+  }
+  if (any) ++counters_.waits_room;
+  return any;
+}
+
 bool SwapEngine::TakeStay(const Slab& slab) {
   using Outcome = memory::Arena::Outcome;
   Outcome outcome = arena_.TakeAt(slab.stay, slab_bytes_, relay_in_);
