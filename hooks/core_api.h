@@ -13,11 +13,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EBT_CORE_ABI 2
+#define EBT_CORE_ABI 3
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+// What becomes of a call of a hooked function.
+enum ebt_service {
+  kServed = 0,   // the core may answer in the driver's stead
+  kTold = 1,     // the driver answers, and the core hears of it
+  kCounted = 2,  // the driver answers as if we were not there
+};
+
+// How often a row of the table was called, by the way in which the program had found it.
+typedef struct ebt_row_calls {
+  const char* symbol;
+  const char* family;
+  int service;  // enum ebt_service
+  uint64_t linked, dlsym, proc_v1, proc_v2;
+} ebt_row_calls;
 
 // What the front gives the core.
 typedef struct ebt_front {
@@ -30,6 +45,9 @@ typedef struct ebt_front {
   void* (*libc_dlsym)(void* handle, const char* name);
   // The calling thread's re-entrancy guard. While it is not zero every hook forwards.
   int* (*guard)(void);
+  // The calls of row 0, 1, 2 ... so far; 0: there is no such row. They are counted only where
+  // EBBTIDE_COVERAGE is set.
+  int (*row_calls)(int row, ebt_row_calls* out);
 } ebt_front;
 
 enum ebt_alloc_kind {

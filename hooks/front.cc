@@ -28,10 +28,20 @@ void* g_driver;
 void* RealFunction(const char* symbol) { return LibcDlsym()(g_driver, symbol); }
 int* Guard() { return &t_guard; }
 
+int RowCalls(int row, ebt_row_calls* out) {
+  if (row < 0 || row >= kSlots) return 0;
+  const auto calls = [row](Way way) {
+    return __atomic_load_n(&ebt_calls[row][way], __ATOMIC_RELAXED);
+  };
+  *out = {kRows[row].symbol, kRows[row].family,     kRows[row].service,   calls(kLinked),
+          calls(kDlsym),     calls(kProcAddressV1), calls(kProcAddressV2)};
+  return 1;
+}
+
 const ebt_front kFront = {EBT_CORE_ABI, sizeof(ebt_front), &RealFunction,
                           // The core looks Python's functions up with it, never the driver's.
                           [](void* handle, const char* name) { return LibcDlsym()(handle, name); },
-                          &Guard};
+                          &Guard, &RowCalls};
 
 // "<folder of this library>/libebbtide-core.so" into path.
 bool CorePath(char* path, size_t size) {
@@ -73,6 +83,8 @@ bool FindDriver() {
     void* real = RealFunction(kRows[i].symbol);
     g_exported[i] = real != nullptr;
     __atomic_store_n(&g_real[i], real, __ATOMIC_RELEASE);
+    if (real && kRows[i].service == kCounted)
+      __atomic_store_n(&ebt_target[i], real, __ATOMIC_RELEASE);
   }
   return true;
 }
@@ -81,6 +93,7 @@ bool FindDriver() {
 void InChild() {
   const ebt_core* core = g_core;
   __atomic_store_n(&g_core, static_cast<const ebt_core*>(nullptr), __ATOMIC_RELEASE);
+  ebt_counting = 0;
   if (core) core->forked();
 }
 
@@ -121,16 +134,24 @@ void StayOut(const char* why, const char* detail) {
   setenv("EBBTIDE_MODE", "off", 1);
 }
 
-// EBBTIDE_MODE=record or replay. The core says what it makes of the other variables; here is
-// only what would keep it from ever being loaded.
+bool IsSet(const char* name) {
+  const char* value = getenv(name);
+  return value && *value;
+}
+
+// EBBTIDE_MODE=record or replay, or coverage. The core says what it makes of the other variables;
+// here is only what would keep it from ever being loaded.
 bool IsWanted() {
   const char* mode = getenv("EBBTIDE_MODE");
   if (mode && *mode) {
     if (strcasecmp(mode, "record") == 0 || strcasecmp(mode, "replay") == 0) return true;
-    if (strcasecmp(mode, "off") != 0)
+    if (strcasecmp(mode, "off") != 0) {
       StayOut("EBBTIDE_MODE is off, record or replay; the program runs without Ebbtide", mode);
-    return false;
+      return false;
+    }
   }
+  if (IsSet("EBBTIDE_COVERAGE")) return true;
+  if (mode && *mode) return false;
   for (char** entry = environ; entry && *entry; ++entry) {
     if (strncmp(*entry, "EBBTIDE_", 8) != 0 || IsKnownVariable(*entry)) continue;
     StayOut(
@@ -146,6 +167,7 @@ __attribute__((constructor)) void Begin() {
   LibcDlsym();
   g_wanted = IsWanted();
   if (!g_wanted) return;
+  ebt_counting = IsSet("EBBTIDE_COVERAGE");
   AskTorchForStreamOrder();
   pthread_atfork(nullptr, nullptr, &InChild);
 }
@@ -153,6 +175,15 @@ __attribute__((constructor)) void Begin() {
 }  // namespace
 
 DlsymFn ebt_libc_dlsym;
+
+void SetRealIfMissing(int slot, void* real) {
+  void* missing = nullptr;
+  __atomic_compare_exchange_n(&g_real[slot], &missing, real, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);
+  if (kRows[slot].service == kCounted)
+    __atomic_store_n(&ebt_target[slot], __atomic_load_n(&g_real[slot], __ATOMIC_ACQUIRE),
+                     __ATOMIC_RELEASE);
+}
 
 DlsymFn LibcDlsym() {
   if (!ebt_libc_dlsym) {

@@ -10,7 +10,7 @@ namespace ebt::front {
 
 // One slot a row of the table.
 enum class Slot : int {
-#define EBT_HOOK(symbol, base, since, mode, family, body) symbol##_slot,
+#define EBT_HOOK(symbol, base, since, mode, family, body, service) symbol##_slot,
 #include "hooks/cuda_hooks.def"
 #undef EBT_HOOK
   kCount
@@ -19,17 +19,29 @@ inline constexpr int kSlots = static_cast<int>(Slot::kCount);
 
 enum class Mode : unsigned char { kAny, kLegacy, kPerThread };
 
+// The columns of the table that are data (cuda_hooks.def).
 struct Row {
   const char* symbol;
   const char* base;
   int since;
   Mode mode;
-  void* hook;  // the body of this row
+  const char* family;
+  ebt_service service;
 };
 extern const Row kRows[kSlots];
 
+// How a program came by a function. Every row has an entry for each: the function that it is
+// given, which counts the call where coverage is asked for and goes on to the row's body.
+enum Way : int { kLinked, kDlsym, kProcAddressV1, kProcAddressV2, kWays };
+void* EntryOf(int slot, Way way);
+
+// Whether programs are to be given the entries of a row.
+bool HandedOut(const Row& row);
+
 // The driver's own functions, by slot; NULL where this driver has none. Filled once by Ready().
 extern void* g_real[kSlots];
+// Notes what the driver answered for a slot that it does not export; an earlier note stays.
+void SetRealIfMissing(int slot, void* real);
 // By slot: the driver exports the symbol.
 extern bool g_exported[kSlots];
 
@@ -42,6 +54,10 @@ extern __thread int t_guard __attribute__((tls_model("initial-exec")));
 using DlsymFn = void* (*)(void*, const char*);
 extern "C" {
 extern __attribute__((visibility("hidden"))) DlsymFn ebt_libc_dlsym;
+// By slot: where its entries lead. By slot and way: how often, and whether that is counted.
+extern __attribute__((visibility("hidden"))) void* ebt_target[kSlots];
+extern __attribute__((visibility("hidden"))) uint64_t ebt_calls[kSlots][kWays];
+extern __attribute__((visibility("hidden"))) unsigned char ebt_counting;
 }
 DlsymFn LibcDlsym();
 

@@ -28,34 +28,47 @@ Mode AskedMode(cuuint64_t flags, Mode asked) {
 
 }  // namespace
 
-void* Replacement(const char* base, void* answer, int version, cuuint64_t flags, Mode asked) {
-  const Mode mode = AskedMode(flags, asked);
+// The row that stands for the driver's answer, NULL where none does.
+const Row* RowOf(const char* base, void* answer, int version, Mode mode) {
   const Row* best = nullptr;
+  const Row* same = nullptr;
   bool exported = false;
   for (const Row& row : kRows) {
-    if (strcmp(row.base, base) != 0) continue;
+    const int slot = static_cast<int>(&row - kRows);
     // The driver's answer is one of its own exported functions: that settles the ABI.
-    if (g_real[&row - kRows] == answer) return row.hook;
-    exported |= g_exported[&row - kRows];
+    const bool is_answer = g_real[slot] == answer;
+    if (strcmp(row.base, base) != 0) {
+      if (is_answer) same = &row;  // a new version of one name can be another name's export
+      continue;
+    }
+    if (is_answer) return &row;
+    exported |= g_exported[slot];
     const bool fits = row.since <= version && (row.mode == Mode::kAny || row.mode == mode);
     if (fits && (best == nullptr || row.since > best->since)) best = &row;
   }
+  if (same != nullptr) return same;
   // Where the driver exports the function, another answer is an ABI younger than this table.
-  if (best == nullptr || exported) return answer;
+  if (best == nullptr || exported) return nullptr;
   // A function that the driver does not export: version and mode decide, and what the driver
   // answered is what the hook will call where the export is missing.
-  void** real = &g_real[best - kRows];
-  void* missing = nullptr;
-  __atomic_compare_exchange_n(real, &missing, answer, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-  return best->hook;
+  SetRealIfMissing(static_cast<int>(best - kRows), answer);
+  return best;
+}
+
+void* Replacement(const char* base, void* answer, int version, cuuint64_t flags, Mode asked,
+                  Way way) {
+  const Row* row = RowOf(base, answer, version, AskedMode(flags, asked));
+  return row != nullptr && HandedOut(*row) ? EntryOf(static_cast<int>(row - kRows), way) : answer;
 }
 
 }  // namespace ebt::front
 
+using ebt::front::EntryOf;
 using ebt::front::FindSymbol;
 using ebt::front::g_core;
 using ebt::front::g_real;
 using ebt::front::g_wanted;
+using ebt::front::HandedOut;
 using ebt::front::LibcDlsym;
 using ebt::front::Ready;
 using ebt::front::Row;
@@ -69,10 +82,13 @@ extern "C" __attribute__((visibility("hidden"), used)) void* ebt_route_dlsym(voi
       name == nullptr || name[0] != 'c' || name[1] != 'u' || name[2] < 'A' || name[2] > 'Z')
     return nullptr;
   const Row* row = FindSymbol(name);
-  if (row == nullptr || !Ready() || (g_core == nullptr && !ebt::front::Loading())) return nullptr;
+  if (row == nullptr || !HandedOut(*row) || !Ready() ||
+      (g_core == nullptr && !ebt::front::Loading()))
+    return nullptr;
   // Somebody else's library may export the same name: only the driver's own is replaced.
   void* answer = LibcDlsym()(handle, name);
-  return answer != nullptr && answer == g_real[row - ebt::front::kRows] ? row->hook : nullptr;
+  const auto slot = static_cast<int>(row - ebt::front::kRows);
+  return answer != nullptr && answer == g_real[slot] ? EntryOf(slot, ebt::front::kDlsym) : nullptr;
 }
 
 // glibc reads the return address to know who asks (RTLD_NEXT), so a forwarded call must be a

@@ -173,6 +173,7 @@ Config ParseConfig(const std::vector<std::string_view>& environment) {
                                    {"off", Cold::kOff}},
                                   "auto, swap, managed, off");
   config.run_log_path = FillPath(values.Text("EBBTIDE_RUN_LOG"));
+  config.coverage_path = FillPath(values.Text("EBBTIDE_COVERAGE"));
   config.trial_path = std::string(values.Text("EBBTIDE_TRIAL"));
   config.trial_sites = values.Numbers("EBBTIDE_TRIAL_SITES");
   config.torch_backend = values.Word<TorchBackend>("EBBTIDE_TORCH_BACKEND",

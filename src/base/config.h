@@ -33,6 +33,7 @@ struct Config {
   Cold cold = Cold::kAuto;
   TorchBackend torch_backend = TorchBackend::kAsync;
   std::string run_log_path;           // placeholders filled in; empty: none is written
+  std::string coverage_path;          // placeholders filled in; empty: nothing is counted
   std::string trial_path;             // set by `ebbtide verify`: where the trial's outcome goes
   std::vector<uint64_t> trial_sites;  // the sites on trial
   int record_steps = 0;               // 0: to the end

@@ -17,7 +17,7 @@ struct HookRow {
   const char* family;
 };
 constexpr HookRow kHooks[] = {
-#define EBT_HOOK(symbol, base, since, mode, family, body) {#symbol, #family},
+#define EBT_HOOK(symbol, base, since, mode, family, body, service) {#symbol, #family},
 #include "hooks/cuda_hooks.def"
 #undef EBT_HOOK
 };

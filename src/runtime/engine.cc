@@ -10,6 +10,7 @@
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
 #include "src/plan/usable_plan.h"
+#include "src/runtime/coverage.h"
 
 namespace ebt::runtime {
 namespace {
@@ -43,7 +44,8 @@ Engine* Engine::Open(const ebt_front& front) {
   Config config = ParseConfig(Environment());
   SetLogLevel(config.log_level);
   for (const std::string& complaint : config.complaints) Log(LogLevel::kWarning, "{}", complaint);
-  if (config.mode == Mode::kOff) return nullptr;
+  const bool counting = !config.coverage_path.empty();
+  if (config.mode == Mode::kOff && !counting) return nullptr;
   std::unique_ptr<Engine> engine(new Engine(front, std::move(config)));
   auto driver = LoadDriverApi([&front](const char* symbol) { return front.real(symbol); });
   if (!driver.ok()) {
@@ -52,7 +54,8 @@ Engine* Engine::Open(const ebt_front& front) {
   }
   engine->driver_ = *driver;
   callsite::Initialize(front.libc_dlsym);
-  if (engine->config_.mode == Mode::kReplay && !engine->PrepareReplay()) return nullptr;
+  if (engine->config_.mode == Mode::kReplay && !engine->PrepareReplay() && !counting)
+    return nullptr;
   return engine.release();
 }
 
@@ -121,7 +124,9 @@ void Engine::AfterFork() {
 void Engine::Exiting() {
   if (record::Recorder* recorder = recorder_.load(std::memory_order_acquire)) recorder->Close();
   // A child that was forked without exec has none of our threads and none of the driver.
-  if (!replayer_ || getpid() != pid_) return;
+  if (getpid() != pid_) return;
+  if (!config_.coverage_path.empty()) WriteCoverage(front_, config_.coverage_path);
+  if (!replayer_) return;
   replayer_->Finish();
   const ebbtide_statistics s = replayer_->Statistics();
   Log(LogLevel::kInfo,

@@ -23,7 +23,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define EBT_HOOK(symbol, base, since, mode, family, body) {#symbol, #base, since, mode},
+#define EBT_HOOK(symbol, base, since, mode, family, body, service) {#symbol, #base, since, mode},
 #include "hooks/cuda_hooks.def"
 #undef EBT_HOOK
 };
