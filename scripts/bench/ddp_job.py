@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One rank of a deterministic data-parallel training job, with delays if asked for.
+"""One rank of a deterministic data-parallel training job, with delays if asked for. Each rank holds
+the whole model (DistributedDataParallel) or, with --sharded, its share of it (FSDP2's fully_shard).
 
 It knows nothing of Ebbtide, and is started as launchers start ranks: with RANK, WORLD_SIZE,
 LOCAL_RANK, MASTER_ADDR and MASTER_PORT in the environment. The same command line gives the same
@@ -27,7 +28,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from training_job import VOCABULARY, Model, digests
+from training_job import VOCABULARY, Model, digests, local
 
 EXTRA_EVERY = 20
 LOOKED_FROM = 100
@@ -83,13 +84,20 @@ class Rank:
         self.side = Side(device)
         torch.manual_seed(1)
         model = Model(args.width, args.layers, args.length).to(device).train()
-        self.model = DistributedDataParallel(
+        self.model = self.sharded(model) if args.sharded else DistributedDataParallel(
             model, device_ids=[device.index] if device.type == "cuda" else None)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, weight_decay=0.01,
                                            **{args.optimizer: True})
         torch.manual_seed(100 + self.number)  # dropout differs from rank to rank, as data does
         self.data = torch.Generator().manual_seed(200 + self.number)
         self.sums = []
+
+    @staticmethod
+    def sharded(model):
+        from torch.distributed.fsdp import fully_shard  # not in every version of PyTorch
+        for block in model.blocks:
+            fully_shard(block)
+        return fully_shard(model)
 
     def loss(self):
         tokens = torch.randint(VOCABULARY, (self.args.batch, self.args.length),
@@ -101,7 +109,7 @@ class Rank:
         state = self.optimizer.state
         parameter = next(p for p in reversed(list(self.model.parameters())) if p in state)
         with self.side():
-            total = state[parameter]["exp_avg"].clone()
+            total = local(state[parameter]["exp_avg"]).clone()
             distributed.all_reduce(total)
             self.sums.append(total.double().sum().item().hex())
 
@@ -130,10 +138,11 @@ class Rank:
     def numbers(self):
         state = self.optimizer.state_dict()["state"]
         tensors = [t for entry in state.values() for t in entry.values() if torch.is_tensor(t)]
+        model = self.model if self.args.sharded else self.model.module
         return {"sums": self.sums,
-                "parameters": digests("", dict(self.model.module.named_parameters())),
+                "parameters": digests("", dict(model.named_parameters())),
                 "state": digests("", state),
-                "state_bytes": sum(t.numel() * t.element_size() for t in tensors)}
+                "state_bytes": sum(local(t).numel() * t.element_size() for t in tensors)}
 
 
 def versions(device):
@@ -160,6 +169,8 @@ def parse():
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--delays", type=int, metavar="SEED",
                         help="rank 1 sleeps up to 50 ms in a third of its steps")
+    parser.add_argument("--sharded", action="store_true",
+                        help="parameters, gradients and state are divided among the ranks")
     parser.add_argument("--optimizer", choices=["fused", "foreach"], default="fused")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=512)
@@ -182,9 +193,14 @@ def main():
     started = time.monotonic()
     losses = rank.run()
     seconds = time.monotonic() - started
-    print(json.dumps({"rank": rank.number, "losses": losses, **rank.numbers(),
-                      "loop_seconds": seconds, "slept_seconds": rank.delays.slept,
-                      "versions": versions(device)}), flush=True)
+    result = json.dumps({"rank": rank.number, "losses": losses, **rank.numbers(),
+                         "loop_seconds": seconds, "slept_seconds": rank.delays.slept,
+                         "versions": versions(device)})
+    # One after the other: under a launcher all ranks may write to one pipe.
+    for number in range(distributed.get_world_size()):
+        if number == rank.number:
+            print(result, flush=True)
+        distributed.barrier()
     distributed.destroy_process_group()
 
 

@@ -68,8 +68,13 @@ class Model(nn.Module):
                                         tokens[:, 1:].flatten())
 
 
+def local(tensor):
+    """Of a tensor that lies in parts on several ranks this rank's part."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
 def digest(tensor):
-    data = tensor.detach().cpu().contiguous()
+    data = local(tensor.detach()).cpu().contiguous()
     bytes_ = ctypes.string_at(data.data_ptr(), data.numel() * data.element_size())
     return hashlib.sha256(str((data.dtype, tuple(data.shape))).encode() + bytes_).hexdigest()
 
