@@ -47,9 +47,11 @@ def main():
         axpy[blocks, THREADS, stream](state, x, a)
         stream.synchronize()
         axpy[blocks, THREADS, other](state, temporary, -a)
-        result.add(state.copy_to_host(stream=other))
+        copied = state.copy_to_host(stream=other)
         other.synchronize()
+        result.add(copied)
         del x, temporary
+        cuda.current_context().deallocations.clear()  # Numba would keep them for some steps
     result.add(state.copy_to_host())
     result.print()
 
