@@ -30,7 +30,8 @@ def main():
         other.synchronize()
         result.add(copied)
         del x, temporary
-        cuda.current_context().deallocations.clear()  # Numba would keep them for some steps
+        # Numba would keep the memory for some steps.
+        cuda.current_context().memory_manager.deallocations.clear()
     result.add(state.copy_to_host())
     result.print()
 
