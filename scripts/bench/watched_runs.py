@@ -1,4 +1,5 @@
 """The runs of one program under `coverage`: started, counted, and judged."""
+import collections
 import glob
 import json
 import os
@@ -48,17 +49,26 @@ class Stage:
         self.error = self.error or text
 
     def in_report(self):
+        """Counts of every function are kept where something was wrong."""
         report = {"seconds": round(self.seconds, 2), "code": self.code, "result": self.result,
                   "error": self.error, "said": self.said, **self.notes}
         if self.witness:
             report["witness"] = {"processes": self.witness.processes,
                                  "walked": self.witness.walked, "scanned": self.witness.scanned,
-                                 "driver": self.witness.driver, "own": self.witness.own,
-                                 "runtime": self.witness.runtime}
+                                 "own": sum(pair[1] for pair in self.witness.own.values())}
+            if self.error:
+                report["witness"].update(driver=self.witness.driver, own=self.witness.own,
+                                         runtime=self.witness.runtime)
         if self.coverage is not None:
-            report["coverage"] = self.coverage
+            paths = collections.Counter()
+            for row in self.coverage.values():
+                paths.update(row["paths"])
+            report["paths"] = dict(paths)
+            if self.error:
+                report["coverage"] = {symbol: row["calls"]
+                                      for symbol, row in self.coverage.items() if row["calls"]}
         for name, table in self.tables.items():
-            report[name] = table.rows
+            report[name] = table.in_report()
         return report
 
 
@@ -71,7 +81,9 @@ class Runs:
 
     def __init__(self, setup, program, command):
         self.setup, self.program, self.command = setup, program, command
-        self.base = os.path.join(setup.folder, program.name)
+        self.folder = os.path.join(setup.folder, program.name + ".runs")
+        os.makedirs(self.folder)
+        self.base = os.path.join(self.folder, "run")
         self.stages, self.planned, self.plan_fault = [], None, None
 
     # --- one run
@@ -106,7 +118,7 @@ class Runs:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, errors="replace",
                                    stdin=subprocess.DEVNULL, start_new_session=True,
-                                   cwd=self.setup.folder)
+                                   cwd=self.folder)
         try:
             out, err = process.communicate(timeout=limit)
             return process.returncode, out, err, process.pid
@@ -239,9 +251,12 @@ class Runs:
         self.same(stage)
         if not stage.witness or stage.error:
             return
-        if stage.coverage is not None and off.witness:
-            self.judge(stage, "classes", witnessed.against_runtime(off.witness, stage.witness,
-                                                                   stage.coverage))
+        if stage.coverage is not None:
+            self.judge(stage, "functions", witnessed.against_coverage(
+                stage.witness, stage.coverage, service="counted"))
+            if off.witness:
+                self.judge(stage, "classes", witnessed.against_runtime(off.witness, stage.witness,
+                                                                       stage.coverage))
         elif self.setup.counts:
             stage.fault("no EBBTIDE_COVERAGE file was written")
 

@@ -37,6 +37,7 @@ ABOUT_MEMORY = re.compile(r"cu(Mem|Launch|Graph|Ipc|Pointer|Array|Mipmapped|Impo
 # The witness comes to life within cuInit: what programs call before that it cannot count.
 BEFORE_WITNESS = re.compile(r"cuInit|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
 
+PATHS = ["linked", "dlsym", "proc_v1", "proc_v2"]  # by which a call came, in EBBTIDE_COVERAGE
 ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
 
 
@@ -113,8 +114,7 @@ def read_coverage(pattern):
                 row = json.loads(line)
                 if "symbol" not in row:
                     continue
-                paths = {key: value for key, value in row.items()
-                         if isinstance(value, int) and not isinstance(value, bool)}
+                paths = {path: row.get(path, 0) for path in PATHS}
                 found = symbols.setdefault(row["symbol"], {
                     "calls": 0, "family": row.get("family"), "service": row.get("service"),
                     "paths": collections.Counter()})
@@ -253,12 +253,22 @@ class Table:
         return (f"{self.total('seen')} seen, missed {self.total('missed')}, "
                 f"twice {self.total('twice')}")
 
+    def in_report(self):
+        return {**{key: self.total(key) for key in ("seen", "missed", "twice")},
+                "wrong": self.wrong(),
+                "agree": {row["name"]: row["seen"] for row in self.rows
+                          if not row["missed"] and not row["twice"]}}
 
-def against_coverage(witness, coverage):
-    """Each hooked symbol: what the witness counted of the program's calls, and what Ebbtide did."""
+
+def against_coverage(witness, coverage, service=None):
+    """Each hooked symbol, or only those of a service: what the witness counted of the program's
+    calls, and what Ebbtide did.
+    """
     table = Table()
     for symbol in sorted(coverage):
         if BEFORE_WITNESS.match(symbol) or coverage[symbol]["family"] == "resolve":
+            continue
+        if service and coverage[symbol]["service"] != service:
             continue
         pair = witness.driver.get(symbol, [0, 0])
         if pair[1] or coverage[symbol]["calls"]:

@@ -74,7 +74,7 @@ Side SideOf(const dl_find_object& object) {
 
 struct Walk {
   int frames = 0;
-  bool arrived = false;  // behind the frames of driver and CUPTI
+  bool arrived = false;  // behind the frames of driver, CUPTI and code that is in no file
   Side side = Side::kOther;
   uintptr_t above = 0;  // where the last frame's caller has its own
 };
@@ -84,9 +84,9 @@ _Unwind_Reason_Code Visit(_Unwind_Context* context, void* argument) {
   const uintptr_t address = _Unwind_GetIP(context);
   if (address == 0 || ++walk->frames > kMostFrames) return _URC_END_OF_STACK;
   dl_find_object object;
-  // An address in no file is code made at run time: the program's.
+  // Code that is in no file may be CUPTI's as well as the program's: who called it decides.
   walk->side = _dl_find_object(reinterpret_cast<void*>(address - 1), &object) == 0 ? SideOf(object)
-                                                                                   : Side::kOther;
+                                                                                   : Side::kDriver;
   walk->above = _Unwind_GetCFA(context);
   walk->arrived = walk->side != Side::kDriver;
   return walk->arrived ? _URC_END_OF_STACK : _URC_NO_REASON;
