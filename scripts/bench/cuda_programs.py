@@ -133,7 +133,7 @@ def run_compiler(command, output):
 def includes(header):
     found = folders_with(header, "include")
     if not found:
-        raise BuildError(f"{header} was not found below {', '.join(toolkits()) or '/usr/local/cuda'}")
+        raise BuildError(f"{header} was not found below {toolkits() or '/usr/local/cuda'}")
     return [word for path in found for word in ("-isystem", path)]
 
 

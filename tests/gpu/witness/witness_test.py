@@ -139,9 +139,9 @@ class ComparisonTest(unittest.TestCase):
 class ProfileTest(unittest.TestCase):
     def test_the_golden_example_of_the_format_is_read(self):
         # The events of profiles/FORMAT.md, in a file of their own.
-        events = bytes.fromhex("28 04 00 00 07 80 08 80 20 03 00 01 11 00 00 00 00 00 00 00 22 00 00"
-                               "00 00 00 00 00 82 00 01 33 00 00 00 00 00 00 00 01 0e 04 04 01 00 00"
-                               "00 00 00 00 04 40 81 07 01")
+        events = bytes.fromhex(
+            "28 04 00 00 07 80 08 80 20 03 00 01 11 00 00 00 00 00 00 00 22 00 00 00 00 00 00 00"
+            "82 00 01 33 00 00 00 00 00 00 00 01 0e 04 04 01 00 00 00 00 00 00 04 40 81 07 01")
         chunk = struct.pack("<BBHIII", 4, 0, 0, len(events), 0, 0) + events
         with tempfile.NamedTemporaryFile() as file:
             file.write(b"\x89EBTP\r\n\x1a" + struct.pack("<HH", 1, 0) + chunk)
