@@ -41,11 +41,11 @@ def torch(name, way, allocator, caching=True, **more):
                   warmed=way not in ("eager", "graph"), **more)
 
 
-def jax(name, allocator, **environment):
+def jax(name, allocator, by_default=True, **environment):
     environment.update(XLA_PYTHON_CLIENT_ALLOCATOR=allocator,
                        XLA_PYTHON_CLIENT_MEM_FRACTION=".05",
                        XLA_FLAGS="--xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0")
-    return python(f"jax-{name}", "jax_program.py", environment=environment)
+    return python(f"jax-{name}", "jax_program.py", environment=environment, by_default=by_default)
 
 
 def plain(name, libraries=()):
@@ -67,6 +67,7 @@ def all_programs():
         torch("graph-async", "graph", "backend:cudaMallocAsync", by_default=False),
         jax("default", "default"),
         jax("async", "cuda_async", XLA_PYTHON_CLIENT_PREALLOCATE="false"),
+        jax("vmm", "vmm", by_default=False, XLA_PYTHON_CLIENT_PREALLOCATE="false"),
         jax("platform", "platform", XLA_PYTHON_CLIENT_PREALLOCATE="false"),
         python("cupy-pool", "cupy_program.py", "pool", warmed=True),
         python("cupy-no-pool", "cupy_program.py", "no-pool", warmed=True),
