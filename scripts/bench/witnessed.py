@@ -1,0 +1,319 @@
+"""What a run's calls were by the witness, by Ebbtide's own count and by its profile; and whether
+they agree.
+
+Counts are of one run: all its processes together. A witness's count is a pair (before exit
+handlers, in the end): what is called while a process ends may or may not be seen, so a count
+between the two is right.
+"""
+import collections
+import glob
+import json
+import os
+import re
+import struct
+
+# Class of calls -> (driver functions, runtime functions that come down to one of them each).
+CLASSES = {
+    "alloc linear": (r"cuMemAlloc_v2", r"cudaMalloc"),
+    "alloc pitched": (r"cuMemAllocPitch_v2", r"cudaMallocPitch|cudaMalloc3D"),
+    "alloc managed": (r"cuMemAllocManaged", r"cudaMallocManaged"),
+    "alloc async": (r"cuMemAllocAsync", r"cudaMallocAsync"),
+    "alloc pool": (r"cuMemAllocFromPoolAsync", r"cudaMallocFromPoolAsync"),
+    "alloc vmm": (r"cuMemCreate", None),
+    "free": (r"cuMemFree_v2|cuMemFreeAsync", r"cudaFree|cudaFreeAsync"),
+    "launch": (r"cuLaunchKernel|cuLaunchKernelEx|cuLaunchCooperativeKernel",
+               r"cudaLaunchKernel|cudaLaunchKernelExC|cudaLaunchCooperativeKernel"),
+    "copy": (r"cuMemcpy\w*", r"cudaMemcpy\w*"),
+    "memset": (r"cuMemset\w*", r"cudaMemset\w*"),
+    "graph": (r"cuGraphLaunch", r"cudaGraphLaunch"),
+}
+PER_THREAD = re.compile(r"_pts[zd]$")
+RUNTIME_VERSION = re.compile(r"_v\d{4,5}$")
+# A call of these that Ebbtide has no hook for is a hole; others without one are only listed.
+MUST_BE_HOOKED = re.compile(
+    r"cuMem(cpy|set|Alloc|Free)(?!Host)|cuMem(Create|Release)|cuLaunch(?!HostFunc)|cuGraphLaunch")
+ABOUT_MEMORY = re.compile(r"cu(Mem|Launch|Graph|Ipc|Pointer|Array|Mipmapped|Import|External|"
+                          r"StreamBeginCapture|StreamEndCapture|TensorMap)")
+# The witness comes to life within cuInit: what programs call before that it cannot count.
+BEFORE_WITNESS = re.compile(r"cuInit|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
+
+PATHS = ["linked", "dlsym", "proc_v1", "proc_v2"]  # by which a call came, in EBBTIDE_COVERAGE
+ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
+
+
+def class_of(function, domain):
+    bare = PER_THREAD.sub("", function)
+    for name, patterns in CLASSES.items():
+        if patterns[domain] and re.fullmatch(patterns[domain], bare):
+            return name
+    return None
+
+
+def by_class(calls, domain):
+    """{class: [before exit, in the end]} of {function: [before exit, in the end]}."""
+    sums = {}
+    for function, pair in calls.items():
+        name = class_of(function, domain)
+        if name:
+            sums[name] = [a + b for a, b in zip(sums.get(name, [0, 0]), pair)]
+    return sums
+
+
+class Witness:
+    """What the witness wrote about a run; driver, own and runtime are {function: pair}."""
+
+    def __init__(self):
+        self.processes, self.walked, self.scanned = 0, 0, 0
+        self.driver, self.own, self.runtime = {}, {}, {}
+        self.unfinished = []
+
+    def add(self, into, function, pair):
+        if any(pair):
+            into[function] = [a + b for a, b in zip(into.get(function, [0, 0]), pair)]
+
+    def read(self, pattern, command_pid):
+        """Files of all processes but the `ebbtide` command's own."""
+        for path in sorted(glob.glob(pattern.replace("{pid}", "*"))):
+            with open(path) as file:
+                said = json.load(file)
+            if said["pid"] == command_pid:
+                continue
+            self.processes += 1
+            self.walked += said["walked"]
+            self.scanned += said["scanned"]
+            if not said["ended"]:
+                self.unfinished.append(said["pid"])
+            for function, pairs in said["driver"].items():
+                self.add(self.driver, function, pairs["program"])
+                self.add(self.own, function, pairs["own"])
+            for function, pairs in said["runtime"].items():
+                self.add(self.runtime, RUNTIME_VERSION.sub("", function), pairs["program"])
+        return self
+
+    def read_simulated(self, path):
+        """The simulated driver's log; it does not tell Ebbtide's own calls from the program's."""
+        if os.path.exists(path):
+            self.processes = 1
+            with open(path) as file:
+                calls = collections.Counter(line.split(" ", 1)[0].strip() for line in file)
+            self.driver = {function: [count, count] for function, count in calls.items()}
+        return self
+
+
+def read_coverage(pattern):
+    """{symbol: {"calls": N, "family": ..., "paths": {path: N}}}, None where there is no file."""
+    files = glob.glob(pattern.replace("{pid}", "*"))
+    if not files:
+        return None
+    symbols = {}
+    for path in files:
+        with open(path) as file:
+            for line in file:
+                if not line.strip():
+                    continue
+                row = json.loads(line)
+                if "symbol" not in row:
+                    continue
+                paths = {path: row.get(path, 0) for path in PATHS}
+                found = symbols.setdefault(row["symbol"], {
+                    "calls": 0, "family": row.get("family"), "service": row.get("service"),
+                    "paths": collections.Counter()})
+                found["calls"] += sum(paths.values())
+                found["paths"].update(paths)
+    return symbols
+
+
+class Bytes:
+    """Reads the primitives of profiles/FORMAT.md."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def varint(self):
+        value, shift = 0, 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+
+    def u8(self):
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def skip(self, count):
+        self.at += count
+
+    def skip_varints(self, count):
+        for _ in range(count):
+            self.varint()
+
+    def string(self):
+        length = self.varint()
+        self.at += length
+        return self.data[self.at - length:self.at].decode(errors="replace")
+
+
+def count_event(bytes_, counts, vmm):
+    """One event into counts; vmm holds the numbers of blocks that are handles."""
+    tag = bytes_.u8()
+    if tag < 128:
+        bytes_.varint()  # the distance from the event before
+    kind = tag & 127
+    if kind == 0:
+        block = bytes_.varint()
+        bytes_.skip_varints(2)
+        alloc = bytes_.u8()
+        bytes_.skip_varints(2)
+        bytes_.skip(16)
+        name = ALLOC_KINDS[alloc] if alloc < len(ALLOC_KINDS) else f"kind {alloc}"
+        counts[f"alloc {name}"] += 1
+        if name == "vmm":
+            vmm.add(block)
+    elif kind == 1:
+        counts["free vmm" if bytes_.varint() in vmm else "free"] += 1
+        bytes_.varint()
+    elif kind in (2, 3):
+        if kind == 2:
+            bytes_.skip_varints(2)
+            bytes_.skip(8)
+            counts["launch"] += 1
+        else:
+            counts["memset" if bytes_.u8() == 5 else "copy"] += 1
+            bytes_.skip_varints(2)
+        bytes_.skip_varints(bytes_.varint())
+    elif kind == 4:
+        bytes_.varint()
+        bytes_.skip(8)
+    elif kind == 6:
+        bytes_.string()
+    elif kind in (7, 8):
+        bytes_.skip_varints(2)
+        counts["graph" if kind == 7 else "failed"] += 1
+    elif kind == 9:
+        bytes_.varint()
+    elif kind != 5:
+        raise ValueError(f"event kind {kind} is unknown")
+
+
+def read_profile(path):
+    """(metadata, {class: events}) of a recording, by profiles/FORMAT.md; sums are not checked."""
+    with open(path, "rb") as file:
+        data = file.read()
+    if data[:8] != b"\x89EBTP\r\n\x1a":
+        raise ValueError(f"{path} is no profile")
+    metadata, counts, vmm = {}, collections.Counter(), set()
+    at = 12
+    while at + 16 <= len(data):
+        kind, codec, _, length = struct.unpack_from("<BBHI", data, at)
+        payload = Bytes(data[at + 16:at + 16 + length])
+        at += 16 + length
+        if at > len(data):
+            break  # cut off
+        if codec != 0 and kind < 128:
+            raise ValueError(f"{path}: codec {codec} is unknown")
+        if kind == 1:
+            for _ in range(payload.varint()):
+                key = payload.string()
+                metadata[key] = payload.string()
+        elif kind == 4:
+            payload.varint()
+            for _ in range(payload.varint()):
+                count_event(payload, counts, vmm)
+        elif kind == 5:
+            metadata["events"] = str(payload.varint())
+    return metadata, dict(counts)
+
+
+def compared(pair, seen):
+    """What was missed and what was seen twice."""
+    return max(0, pair[0] - seen), max(0, seen - pair[1])
+
+
+class Table:
+    """Rows (name, witness's pair, seen) and what they come to."""
+
+    def __init__(self):
+        self.rows = []
+
+    def row(self, name, pair, seen):
+        missed, twice = compared(pair, seen)
+        self.rows.append({"name": name, "witness": pair, "seen": seen, "missed": missed,
+                          "twice": twice})
+
+    def total(self, key):
+        return sum(row[key] for row in self.rows)
+
+    def wrong(self):
+        return [row for row in self.rows if row["missed"] or row["twice"]]
+
+    def in_words(self):
+        return (f"{self.total('seen')} seen, missed {self.total('missed')}, "
+                f"twice {self.total('twice')}")
+
+    def in_report(self):
+        return {**{key: self.total(key) for key in ("seen", "missed", "twice")},
+                "wrong": self.wrong(),
+                "agree": {row["name"]: row["seen"] for row in self.rows
+                          if not row["missed"] and not row["twice"]}}
+
+
+def against_coverage(witness, coverage, service=None):
+    """Each hooked symbol, or only those of a service: what the witness counted of the program's
+    calls, and what Ebbtide did.
+    """
+    table = Table()
+    for symbol in sorted(coverage):
+        if BEFORE_WITNESS.match(symbol) or coverage[symbol]["family"] == "resolve":
+            continue
+        if service and coverage[symbol]["service"] != service:
+            continue
+        pair = witness.driver.get(symbol, [0, 0])
+        if pair[1] or coverage[symbol]["calls"]:
+            table.row(symbol, pair, coverage[symbol]["calls"])
+    return table
+
+
+def without_hook(witness, coverage):
+    """Functions about memory that the program called and Ebbtide does not know: {name: calls}."""
+    return {function: pair[1] for function, pair in sorted(witness.driver.items())
+            if function not in coverage and ABOUT_MEMORY.match(function)}
+
+
+def against_profile(witness, counts):
+    """Each class of calls: the witness's, and the events of the recording."""
+    table = Table()
+    sums = by_class(witness.driver, 0)
+    refused = counts.get("failed", 0)  # calls that made no block
+    for name in CLASSES:
+        pair, seen = list(sums.get(name, [0, 0])), counts.get(name, 0)
+        if name.startswith("alloc"):
+            taken = min(refused, max(0, pair[0] - seen))
+            refused -= taken
+            seen += taken
+        if pair[1] or seen:
+            table.row(name, pair, seen)
+    return table
+
+
+def against_runtime(plain, replayed, coverage):
+    """Each class of calls of a replayed run. Calls that Ebbtide serves never reach the driver, so
+    what was due is what the driver was asked without Ebbtide, and what the runtime was asked more.
+    """
+    table = Table()
+    due, before = by_class(plain.driver, 0), by_class(plain.runtime, 1)
+    now = by_class(replayed.runtime, 1)
+    seen = collections.Counter()
+    for symbol, row in coverage.items():
+        name = class_of(symbol, 0)
+        if name:
+            seen[name] += row["calls"]
+    for name in CLASSES:
+        none = [0, 0]
+        low = due.get(name, none)[0] + now.get(name, none)[0] - before.get(name, none)[0]
+        high = due.get(name, none)[1] + now.get(name, none)[1] - before.get(name, none)[1]
+        if high or seen[name]:
+            table.row(name, [min(low, high), max(low, high)], seen[name])
+    return table
