@@ -106,10 +106,11 @@ enum ebt_lifecycle {
   EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
   EBT_BLOCK_EXPORTED =
       8,  // cuIpcGetMemHandle was called; object = the device address, detail = its CUresult
-  EBT_PEER_CONTEXT = 9,    // after success: the current context may access object, a CUcontext
-  EBT_POOL_ACCESS = 10,    // after success; object = the pool, detail = one CUmemAccessDesc
-  EBT_ADDRESS_TAKEN = 11,  // before the driver's call; object = a device address that goes into
-                           // something opaque (a tensor map), which work may use at any time
+  EBT_PEER_CONTEXT = 9,      // after success: the current context may access object, a CUcontext
+  EBT_POOL_ACCESS = 10,      // after success; object = the pool, detail = one CUmemAccessDesc
+  EBT_ADDRESS_TAKEN = 11,    // before the driver's call; object = a device address that goes into
+                             // something opaque (a tensor map), which work may use at any time
+  EBT_HANDLE_RELEASED = 12,  // before the driver's call; object = a CUmemGenericAllocationHandle
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -123,7 +124,8 @@ typedef struct ebt_core {
   int active;
 
   int (*alloc)(const ebt_alloc* request, CUdeviceptr* ptr, CUresult* result);
-  // After the driver served an allocation. Not called on failure.
+  // After the driver served an allocation; of EBT_ALLOC_VMM `ptr` is the handle. Not called on
+  // failure.
   void (*allocated)(const ebt_alloc* request, CUdeviceptr ptr);
   // After the driver refused an allocation with `result`.
   void (*alloc_failed)(const ebt_alloc* request, CUresult result);

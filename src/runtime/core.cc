@@ -183,6 +183,8 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
       return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
     case EBT_BLOCK_EXPORTED:
       return recorder.Exported(reinterpret_cast<CUdeviceptr>(object));
+    case EBT_HANDLE_RELEASED:
+      return recorder.Freed(reinterpret_cast<CUdeviceptr>(object), nullptr, false);
     default:
       return;
   }

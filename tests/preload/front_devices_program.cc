@@ -65,12 +65,22 @@ void Pitched(size_t rows) {  // of 1 MiB
   size_t pitch = 0;
   CHECK(cuMemAllocPitch(&ptr, &pitch, kMiB, rows, 4));
 }
-void HandleOfFirst(size_t bytes) {
+CUmemGenericAllocationHandle Handle(CUmemLocation location, size_t bytes) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
-  CUmemGenericAllocationHandle handle;
+  properties.location = location;
+  CUmemGenericAllocationHandle handle = 0;
   CHECK(cuMemCreate(&handle, bytes, &properties, 0));
+  return handle;
+}
+void HandleOfFirst(size_t bytes) { Handle({CU_MEM_LOCATION_TYPE_DEVICE, {0}}, bytes); }
+
+// Of the device one that is given back and one that is not, and one of the host.
+void Handles() {
+  const auto first = Handle({CU_MEM_LOCATION_TYPE_DEVICE, {0}}, 2 * kMiB);
+  Handle({CU_MEM_LOCATION_TYPE_DEVICE, {1}}, 4 * kMiB);
+  Handle({CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}}, 8 * kMiB);
+  CHECK(cuMemRelease(first));
 }
 
 // 64 MiB are had and given back, then 80 asked for; both together are more than the device has.
@@ -180,5 +190,6 @@ int main(int, char** arguments) {
   if (strcmp(action, "attributes") == 0) Attributes();
   if (strcmp(action, "export") == 0) Export();
   if (strcmp(action, "graphs") == 0) Graphs();
+  if (strcmp(action, "handles") == 0) Handles();
   return 0;
 }

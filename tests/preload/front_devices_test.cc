@@ -1,5 +1,5 @@
 // Replay before a real child process of two simulated devices: what the hooks of peers, pools,
-// pointers and graphs hand on. What the replayer makes of it has its own unit tests.
+// pointers, handles and graphs hand on. What the replayer makes of it has its own unit tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include "src/base/config.h"
 #include "src/base/units.h"
 #include "src/plan/plan_file.h"
+#include "src/profile/reader.h"
 #include "tests/preload/run_process.h"
 
 namespace ebt::test {
@@ -104,6 +105,27 @@ TEST_F(FrontDevicesTest, AnExportOfPlannedMemoryIsRefusedInOneLineThatNamesTheRe
   EXPECT_EQ(outcome.out, "export 1\n");  // the driver's own CUDA_ERROR_INVALID_VALUE
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::HasSubstr("record the job again"));
+}
+
+TEST_F(FrontDevicesTest, HandlesOfDevicesAreRecordedFromCreationToRelease) {
+  const std::string file = folder_ + "/handles.ebp";
+  EXPECT_EQ(RunProcess({Product("tests/preload/front_devices_program"), "handles"},
+                       {{"LD_PRELOAD", Product("libebbtide.so")},
+                        {"LD_LIBRARY_PATH", Product("tests/simcuda")},
+                        {"SIMCUDA_DEVICES", "2"},
+                        {"EBBTIDE_MODE", "record"},
+                        {"EBBTIDE_PROFILE", file}},
+                       folder_),
+            (Outcome{0, "", ""}));
+  const auto profile = profile::ReadProfile(file);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  ASSERT_EQ(profile->blocks.size(), 2u);
+  for (const profile::Block& block : profile->blocks)
+    EXPECT_EQ(block.kind, profile::AllocKind::kVmm);
+  EXPECT_EQ(profile->blocks[0].bytes, 2 * kMiB);
+  EXPECT_NE(profile->blocks[0].free_at, profile::kNever);
+  EXPECT_EQ(profile->blocks[1].bytes, 4 * kMiB);
+  EXPECT_EQ(profile->blocks[1].free_at, profile::kNever);
 }
 
 TEST_F(FrontDevicesTest, AGraphIsALaunchOfTheStep) {
