@@ -29,6 +29,7 @@ Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions optio
       plan_(std::move(plan)),
       options_(std::move(options)),
       points_(plan_),
+      disabled_(plan_.prologue.empty() && plan_.step.empty()),
       matcher_(plan_, [] { return callsite::Capture(); }) {}
 
 void Replayer::Disable(const char* why) {

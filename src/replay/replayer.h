@@ -151,7 +151,7 @@ class Replayer {
   const ReplayOptions options_;
   Points points_;
 
-  std::atomic<bool> disabled_{false};
+  std::atomic<bool> disabled_;       // nothing is served (any more); by an empty plan never
   std::atomic<size_t> captures_{0};  // size of capturing_
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made
