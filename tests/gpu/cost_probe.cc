@@ -4,6 +4,9 @@
 //   cost_probe record     a short run, to be recorded and planned
 //   cost_probe measure    the same and then the measurement, in bursts that take turns: through the
 //                         functions that dlsym answers with, and through the driver's own
+//   cost_probe launches   launches alone, of a kernel that names no block that a plan moves; what
+//                         the driver is asked for straight is then hidden from a swap engine
+//                         without harm
 //
 // Prints one JSON object. "hooked" says whether the two differ: without a preloaded library they
 // are the same functions. Times are nanoseconds of the calling thread, less those of the clock.
@@ -174,11 +177,13 @@ class Program {
   void Launches(const Driver& by, int launches, Measured* measured) {
     for (int i = 0; i < launches; ++i) {
       const uint64_t begin = Now();
-      LaunchAxpy(by, background_.front(), 32);
+      LaunchAxpy(by, background_.back(), 32);
       const uint64_t end = Now();
       if (measured) measured->launch.push_back(end - begin);
     }
     Synchronize();
+  }
+  void WideLaunches(const Driver& by, int launches, Measured* measured) {
     for (int i = 0; i < launches; ++i) {
       const uint64_t begin = Now();
       LaunchAdam(by);
@@ -211,9 +216,11 @@ class Program {
     Synchronize();
   }
 
-  // What stays of each block is one launch that names it, so that a recording sees it used.
+  // The wide launch is the step's optimizer: a plan may move what it names. The other blocks are
+  // named by one launch each, so that a recording sees them used.
   void Step(const Driver& by, size_t more, PerSize* samples) {
-    LaunchAxpy(by, background_.front(), 32);
+    LaunchAdam(by);
+    LaunchAxpy(by, background_.back(), 32);
     for (size_t i = 0; i < kSizes.size(); ++i) {
       CUdeviceptr block = 0;
       const uint64_t begin = Now();
@@ -314,6 +321,20 @@ void Measure(Program& program, const Driver& found, const Driver& own, int round
     for (const auto& [by, measured] : turns) {
       program.Launches(*by, 4, nullptr);
       program.Launches(*by, kLaunchesPerBurst, measured);
+      program.WideLaunches(*by, 4, nullptr);
+      program.WideLaunches(*by, kLaunchesPerBurst, measured);
+    }
+  }
+}
+
+void MeasureLaunches(Program& program, const Driver& found, const Driver& own, int rounds,
+                     Measured* through, Measured* straight) {
+  for (int round = 0; round < rounds; ++round) {
+    program.Steps(found, 2, nullptr);
+    for (int turn = 0; turn < 2; ++turn) {
+      const bool first = (turn + round) % 2 == 0;
+      program.Launches(first ? found : own, 4, nullptr);
+      program.Launches(first ? found : own, kLaunchesPerBurst, first ? through : straight);
     }
   }
 }
@@ -333,8 +354,8 @@ int Pointers(void* handle, const DriverExports& exports) {
 int Main(int count, char** arguments) {
   const std::string action = count > 1 ? arguments[1] : "";
   const int rounds = count > 2 ? atoi(arguments[2]) : 300;
-  if (action != "pointers" && action != "record" && action != "measure") {
-    fprintf(stderr, "usage: cost_probe pointers|record|measure [ROUNDS]\n");
+  if (action != "pointers" && action != "record" && action != "measure" && action != "launches") {
+    fprintf(stderr, "usage: cost_probe pointers|record|measure|launches [ROUNDS]\n");
     return 2;
   }
   void* const handle = dlopen("libcuda.so.1", RTLD_NOW);
@@ -347,9 +368,10 @@ int Main(int count, char** arguments) {
   program.Steps(found, kRecordedSteps, nullptr);
   printf("{\"gpu\": \"%s\", \"driver_version\": %d, \"hooked\": %s", program.device_name(),
          program.version(), found.fn_cuLaunchKernel != own.fn_cuLaunchKernel ? "true" : "false");
-  if (action == "measure") {
+  if (action != "record") {
     Measured through, straight;
-    Measure(program, found, own, rounds, &through, &straight);
+    (action == "measure" ? Measure : MeasureLaunches)(program, found, own, rounds, &through,
+                                                      &straight);
     Report report;
     printf(",\n \"clock_ns\": %.1f, \"rounds\": %d", report.clock_ns(), rounds);
     report.Side("through", through);
