@@ -59,6 +59,7 @@ namespace {
   X(cuMemAllocAsync, (CUdeviceptr*, size_t, CUstream))                                       \
   X(cuMemFreeAsync, (CUdeviceptr, CUstream))                                                 \
   X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                         \
+  X(cuFuncGetParamInfo, (CUfunction, size_t, size_t*, size_t*))                              \
   X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                      unsigned, CUstream, void**, void**))
 
@@ -136,7 +137,7 @@ constexpr int kLaunchesPerBurst = 64;
 
 struct Measured {
   std::array<Samples, kSizes.size()> planned, dynamic;
-  Samples launch, wide_launch;
+  Samples launch, wide_launch, param_info;
 };
 
 class Program {
@@ -182,6 +183,15 @@ class Program {
       if (measured) measured->launch.push_back(end - begin);
     }
     Synchronize();
+  }
+  // What Ebbtide asks the driver at a launch of a function that it knows.
+  void Questions(const Driver& by, int questions, Measured* measured) {
+    for (int i = 0; i < questions; ++i) {
+      size_t offset = 0, size = 0;
+      const uint64_t begin = Now();
+      Check(by.fn_cuFuncGetParamInfo(axpy_, 3, &offset, &size), "cuFuncGetParamInfo");
+      measured->param_info.push_back(Now() - begin);
+    }
   }
   void WideLaunches(const Driver& by, int launches, Measured* measured) {
     for (int i = 0; i < launches; ++i) {
@@ -285,6 +295,7 @@ class Report {
     }
     Line(",", "launch", measured.launch, 1);
     Line(",", "launch_wide", measured.wide_launch, 1);
+    Line(",", "param_info", measured.param_info, 1);
     printf("\n }");
   }
   double clock_ns() const { return double(clock_ticks_) * ns_per_tick_; }
@@ -323,6 +334,7 @@ void Measure(Program& program, const Driver& found, const Driver& own, int round
       program.Launches(*by, kLaunchesPerBurst, measured);
       program.WideLaunches(*by, 4, nullptr);
       program.WideLaunches(*by, kLaunchesPerBurst, measured);
+      program.Questions(*by, kLaunchesPerBurst, measured);
     }
   }
 }
