@@ -21,7 +21,8 @@ def call_command(bench, side, pair):
         return [bench.args.ebbtide, "run", "--strict", "--cold", "swap", "--plan",
                 bench.path("swap.plan.json"), "--log", bench.path(f"swap-{pair}.log"), "--", *probe]
     if side == "record":
-        return [bench.args.ebbtide, "record", "-o", bench.path(f"measured-{pair}.ebp"), "--", *probe]
+        return [bench.args.ebbtide, "record", "-o", bench.path(f"measured-{pair}.ebp"), "--",
+                *probe]
     if side == "replay":
         return [bench.args.ebbtide, "run", "--strict", "--cold", "off", "--plan",
                 bench.path("probe.plan.json"), "--log", bench.path(f"probe-{pair}.log"), "--",
@@ -85,8 +86,8 @@ def median_of(rounds, side, which, key, percentile):
 
 
 def call_table(rounds, rows):
-    lines = [f"  ns (medians of {len(rounds)} processes)      driver's own    through us      ratio "
-             "[95 %]                in one process"]
+    lines = [f"  ns, medians of {len(rounds):2} processes          native    through us      "
+             "ratio [95 %]                in one process"]
     for kind in ("planned", "dynamic"):
         for size in SIZES:
             key = f"pair_{kind}_{size}"
@@ -96,7 +97,8 @@ def call_table(rounds, rows):
                     f"  alloc + free {kind:8} {size:6} {percentile} "
                     f"{median_of(rounds, 'native', 'through', key, percentile):12.0f} "
                     f"{median_of(rounds, 'replay', 'through', key, percentile):13.0f}      "
-                    f"{pairs.interval(rows[name]):27} {pairs.interval(rows[name + '_same_process'])}")
+                    f"{pairs.interval(rows[name]):27} "
+                    f"{pairs.interval(rows[name + '_same_process'])}")
     for key, what in (("launch", "launch, 4 parameters"), ("launch_wide", "launch, 192 pointers")):
         for side in (s for s in sides_of(rounds) if key in launches_of(s)):
             estimate, lower, upper = rows[f"{key}_{side}_more_ns"]
@@ -112,24 +114,26 @@ def call_table(rounds, rows):
 
 def with_a_slab(plan):
     """The plan with the optimizer's state in a slab that is swapped every step: so small a state
-    the planner leaves where it is."""
+    the planner leaves where it is, or has it used in place."""
     if plan["slabs"]:
         return plan
-    plan["warm_bytes"] += -plan["warm_bytes"] % SLAB
-    stay = plan["warm_bytes"]
-    plan["warm_bytes"] += SLAB
     state = [slot for slot in plan["prologue"] if slot.get("class") == "optimizer_state"]
-    if not state or plan["cold_bytes"]:
-        raise RuntimeError(f"{len(state)} blocks of state, {plan['cold_bytes']} cold bytes: not "
+    others = [slot for slot in plan["prologue"] + plan["step"]
+              if slot["tier"] == "cold" and slot.get("class") != "optimizer_state"]
+    if not state or others:
+        raise RuntimeError(f"{len(state)} blocks of state, {len(others)} other cold blocks: not "
                            "the plan that was expected")
+    room = SLAB // len(state) // 512 * 512
+    if max(slot["bytes"] for slot in state) > room:
+        raise RuntimeError(f"{len(state)} blocks of state do not fit into a slab")
+    stay = plan["warm_bytes"] + -plan["warm_bytes"] % SLAB
     for i, slot in enumerate(state):
-        slot.update(tier="cold", offset=plan["warm_bytes"] + i * (SLAB // len(state) & -512))
-        if slot["bytes"] > SLAB // len(state):
-            raise RuntimeError(f"{len(state)} blocks of state do not fit into a slab")
-    last = plan["step_launches"] - 1
-    plan.update(cold_bytes=SLAB, slab_bytes=SLAB,
+        for key in ("use", "fetch_launch", "evict_launch"):
+            slot.pop(key, None)
+        slot.update(tier="cold", offset=stay + SLAB + i * room)
+    plan.update(warm_bytes=stay + SLAB, cold_bytes=SLAB, slab_bytes=SLAB,
                 slabs=[{"stay_offset": stay, "fetch_launch": 0, "evict_launch": 0,
-                        "gone_launch": last}])
+                        "gone_launch": plan["step_launches"] - 1}])
     return plan
 
 

@@ -19,7 +19,7 @@ def processors(pair):
 
 
 def turned(sides, pair):
-    """Every side is first, last and behind each other one equally often."""
+    """Each side takes every place in turn, and follows now the one, now the other neighbour."""
     order = sides if pair // len(sides) % 2 == 0 else sides[::-1]
     first = pair % len(sides)
     return order[first:] + order[:first]

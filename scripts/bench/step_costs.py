@@ -94,7 +94,8 @@ def step_pairs(bench, launch):
             for coming in range(pair, min(pair + 2, bench.args.pairs)):
                 with pairs.processors(coming):
                     waiting[coming] = {mode: launch(mode) for mode in modes}
-            in_threads(lambda side: side.hello(), [s for sides in waiting.values() for s in sides.values()])
+            in_threads(lambda side: side.hello(),
+                       [side for sides in waiting.values() for side in sides.values()])
         sides = waiting.pop(pair)
         in_threads(lambda side: side.start(), list(sides.values()))
         order = pairs.turned(modes, pair)
@@ -128,7 +129,8 @@ def print_steps(bench, rounds):
         shown = pairs.interval(rows[mode]) if mode in rows else ""
         print(f"  {mode:12} {ms:8.2f} ms a step (median of {len(rounds)} processes) {shown}")
     if "empty / pool" in rows:
-        print(f"  against the same allocator without Ebbtide: {pairs.interval(rows['empty / pool'])}")
+        print("  against the same allocator without Ebbtide: "
+              f"{pairs.interval(rows['empty / pool'])}")
     bench.enough_pairs("step", rounds)
     bench.claims.add(f"an empty plan: at most {STEP_RATIO:.2f} of native's step: "
                      f"{pairs.interval(rows['empty'])}", rows["empty"][0] <= STEP_RATIO)

@@ -194,7 +194,7 @@ TEST(FunctionTable, WhatAThreadRemembersEndsWhenAnotherThreadFindsTheHandleChang
   FunctionTable functions(driver);
   FakeKernel kernel{.name = "k", .sizes = {8, 8}};
   const FunctionLayout* const first = functions.Find(&kernel);
-  kernel.sizes = {8, 8, 8};
+  kernel.sizes = {4};
   const FunctionLayout* second = nullptr;
   std::thread([&] { second = functions.Find(&kernel); }).join();
   ASSERT_NE(second, first);
