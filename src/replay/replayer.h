@@ -134,8 +134,8 @@ class Replayer {
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
-  // Takes the block at `ptr` off the books; false: not ours.
-  bool Unregister(CUdeviceptr ptr, Block* block);
+  // Takes the block at `ptr` off the books; false: not ours. space: keeps its arena.
+  bool Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>* space);
   // Bytes of live cold blocks that lie on the host; bytes that the program's pools hold with us.
   uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
