@@ -108,7 +108,7 @@ def call_table(rounds, rows):
                 f"{estimate:+.0f} [{lower:+.0f}, {upper:+.0f}] ns")
     asks = median_of(rounds, "native", "straight", "param_info", "p50")
     lines.append(f"  {asks:.0f} ns of what a recorded launch takes more are one question to the "
-                 "driver: cuFuncGetParamInfo")
+                 "driver: cuKernelGetParamInfo")
     return "\n".join(lines)
 
 

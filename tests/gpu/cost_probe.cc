@@ -52,14 +52,15 @@ namespace {
   X(cuCtxSetCurrent, (CUcontext))                                                            \
   X(cuDeviceGetDefaultMemPool, (CUmemoryPool*, CUdevice))                                    \
   X(cuMemPoolSetAttribute, (CUmemoryPool, CUmemPool_attribute, void*))                       \
-  X(cuModuleLoadData, (CUmodule*, const void*))                                              \
-  X(cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                               \
+  X(cuLibraryLoadData, (CUlibrary*, const void*, CUjit_option*, void**, unsigned,            \
+                        CUlibraryOption*, void**, unsigned))                                 \
+  X(cuLibraryGetKernel, (CUkernel*, CUlibrary, const char*))                                 \
   X(cuStreamCreate, (CUstream*, unsigned))                                                   \
   X(cuStreamSynchronize, (CUstream))                                                         \
   X(cuMemAllocAsync, (CUdeviceptr*, size_t, CUstream))                                       \
   X(cuMemFreeAsync, (CUdeviceptr, CUstream))                                                 \
   X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                         \
-  X(cuFuncGetParamInfo, (CUfunction, size_t, size_t*, size_t*))                              \
+  X(cuKernelGetParamInfo, (CUkernel, size_t, size_t*, size_t*))                              \
   X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
                      unsigned, CUstream, void**, void**))
 
@@ -156,10 +157,13 @@ class Program {
     Check(outer_.fn_cuDeviceGetDefaultMemPool(&pool, device_), "cuDeviceGetDefaultMemPool");
     Check(outer_.fn_cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
           "cuMemPoolSetAttribute");
-    CUmodule module = nullptr;
-    Check(outer_.fn_cuModuleLoadData(&module, cost_kernels_ptx), "cuModuleLoadData");
-    Check(outer_.fn_cuModuleGetFunction(&axpy_, module, "ebt_axpy"), "cuModuleGetFunction");
-    Check(outer_.fn_cuModuleGetFunction(&adam_, module, "ebt_multi_adam"), "cuModuleGetFunction");
+    // As the runtime of CUDA 12 and later does: what it launches are CUkernels.
+    CUlibrary library = nullptr;
+    Check(outer_.fn_cuLibraryLoadData(&library, cost_kernels_ptx, nullptr, nullptr, 0, nullptr,
+                                      nullptr, 0),
+          "cuLibraryLoadData");
+    Check(outer_.fn_cuLibraryGetKernel(&axpy_, library, "ebt_axpy"), "cuLibraryGetKernel");
+    Check(outer_.fn_cuLibraryGetKernel(&adam_, library, "ebt_multi_adam"), "cuLibraryGetKernel");
     Check(outer_.fn_cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     MakeBackground();
   }
@@ -189,7 +193,7 @@ class Program {
     for (int i = 0; i < questions; ++i) {
       size_t offset = 0, size = 0;
       const uint64_t begin = Now();
-      Check(by.fn_cuFuncGetParamInfo(axpy_, 3, &offset, &size), "cuFuncGetParamInfo");
+      Check(by.fn_cuKernelGetParamInfo(axpy_, 3, &offset, &size), "cuKernelGetParamInfo");
       measured->param_info.push_back(Now() - begin);
     }
   }
@@ -251,13 +255,14 @@ class Program {
     float a = 0.5f;
     uint64_t n = 32;
     void* parameters[] = {&y, &x, &a, &n};
-    Check(by.fn_cuLaunchKernel(axpy_, 1, 1, 1, threads, 1, 1, 0, stream_, parameters, nullptr),
+    Check(by.fn_cuLaunchKernel(reinterpret_cast<CUfunction>(axpy_), 1, 1, 1, threads, 1, 1, 0,
+                               stream_, parameters, nullptr),
           "cuLaunchKernel");
   }
   void LaunchAdam(const Driver& by) {
     void* parameters[] = {&list_};
-    Check(by.fn_cuLaunchKernel(adam_, 1, kernel::kMultiAdamTensors, 1, 32, 1, 1, 0, stream_,
-                               parameters, nullptr),
+    Check(by.fn_cuLaunchKernel(reinterpret_cast<CUfunction>(adam_), 1, kernel::kMultiAdamTensors, 1,
+                               32, 1, 1, 0, stream_, parameters, nullptr),
           "cuLaunchKernel");
   }
   void Synchronize() { Check(outer_.fn_cuStreamSynchronize(stream_), "cuStreamSynchronize"); }
@@ -266,7 +271,7 @@ class Program {
   CUdevice device_ = 0;
   int version_ = 0;
   char name_[256] = "";
-  CUfunction axpy_ = nullptr, adam_ = nullptr;
+  CUkernel axpy_ = nullptr, adam_ = nullptr;
   CUstream stream_ = nullptr;
   std::vector<CUdeviceptr> background_;
   kernel::MultiAdam list_{};
