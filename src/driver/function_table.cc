@@ -12,10 +12,45 @@ namespace {
 // every index.
 constexpr size_t kMostParams = 32764;
 
+uint64_t NextGeneration() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+// What a thread found last at this place, as of the table's generation. A job launches the same
+// few dozen functions over and over.
+struct Recent {
+  uint64_t generation = 0;
+  void* function = nullptr;
+  const FunctionLayout* layout = nullptr;
+};
+constexpr size_t kRecent = 128;
+thread_local Recent recent_functions[kRecent];
+
+Recent& RecentAt(void* function) {
+  // Handles are addresses of objects of some size; the high bits of the product depend on all.
+  return recent_functions[(reinterpret_cast<uint64_t>(function) * 0x9e3779b97f4a7c15ull) >> 57];
+}
+static_assert(kRecent == size_t{1} << (64 - 57));
+
 }  // namespace
+
+FunctionTable::FunctionTable(const DriverApi& driver)
+    : driver_(driver), generation_(NextGeneration()) {}
 
 const FunctionLayout* FunctionTable::Find(void* function) {
   if (function == nullptr) return nullptr;
+  const uint64_t generation = generation_.load(std::memory_order_acquire);
+  Recent& recent = RecentAt(function);
+  if (recent.generation == generation && recent.function == function &&
+      StillHolds(function, *recent.layout))
+    return recent.layout;
+  const FunctionLayout* layout = FindShared(function);
+  recent = {generation, function, layout};
+  return layout;
+}
+
+const FunctionLayout* FunctionTable::FindShared(void* function) {
   const FunctionLayout* known = nullptr;
   {
     std::shared_lock lock(mutex_);
@@ -29,6 +64,7 @@ const FunctionLayout* FunctionTable::Find(void* function) {
   const FunctionLayout*& entry = by_handle_[function];
   // Another thread may have been faster.
   if (entry != known) return entry;
+  if (known != nullptr) generation_.store(NextGeneration(), std::memory_order_release);
   layout->id = static_cast<uint32_t>(layouts_.size());
   names_.push_back(name.empty() ? fmt::format("kernel#{}", layout->id) : std::move(name));
   entry = layouts_.emplace_back(std::move(layout)).get();

@@ -2,6 +2,7 @@
 #ifndef EBBTIDE_SRC_DRIVER_FUNCTION_TABLE_H_
 #define EBBTIDE_SRC_DRIVER_FUNCTION_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
@@ -24,7 +25,7 @@ struct FunctionLayout {
 // Thread-safe. No lock is held while the driver is asked.
 class FunctionTable {
  public:
-  explicit FunctionTable(const DriverApi& driver) : driver_(driver) {}
+  explicit FunctionTable(const DriverApi& driver);
 
   // The layout of a CUfunction or CUkernel, asked of the driver once. A handle can come back as
   // another function after its module was unloaded, and scanning by the old layout would read
@@ -37,12 +38,15 @@ class FunctionTable {
   void NamesSince(uint32_t& from, std::vector<std::string>& names) const;
 
  private:
+  const FunctionLayout* FindShared(void* function);
   bool ParamInfo(void* function, bool is_kernel, size_t index, size_t& offset, size_t& size) const;
   bool StillHolds(void* function, const FunctionLayout& layout) const;
   std::unique_ptr<FunctionLayout> Ask(void* function) const;
   std::string Name(void* function) const;
 
   const DriverApi& driver_;
+  // Changes when a handle becomes another function; never that of another table.
+  std::atomic<uint64_t> generation_;
   mutable std::shared_mutex mutex_;
   absl::flat_hash_map<void*, const FunctionLayout*> by_handle_;
   std::vector<std::unique_ptr<FunctionLayout>> layouts_;  // by number; never shrinks

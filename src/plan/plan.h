@@ -6,7 +6,8 @@
 // host-backed otherwise. Blocks without a slot take the dynamic part behind it at run time.
 //
 // The run is a `prologue` (everything before the steady step: set-up, warm-up steps) followed
-// by `step` over and over. A slot is one allocation at its place in that sequence.
+// by `step` over and over. A slot is one allocation at its place in that sequence. A plan
+// without slots is one too: replay serves nothing by it and forwards everything.
 #ifndef EBBTIDE_SRC_PLAN_PLAN_H_
 #define EBBTIDE_SRC_PLAN_PLAN_H_
 

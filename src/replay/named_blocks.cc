@@ -11,7 +11,7 @@ NamedBlocks::NamedBlocks(const DriverApi& driver, CUdeviceptr base, uint64_t siz
 
 void NamedBlocks::Add(uint64_t offset, uint64_t bytes) {
   MutexLock lock(&mutex_);
-  blocks_[offset] = bytes;
+  blocks_[offset] = {bytes, 0};
 }
 
 void NamedBlocks::Remove(uint64_t offset) {
@@ -19,25 +19,29 @@ void NamedBlocks::Remove(uint64_t offset) {
   blocks_.erase(offset);
 }
 
-void NamedBlocks::Append(uint64_t offset, std::vector<tier::Extent>* named) const {
+void NamedBlocks::Append(uint64_t offset, std::vector<tier::Extent>* named) {
   auto at = blocks_.upper_bound(offset);
   if (at == blocks_.begin()) return;
   --at;
+  Block& block = at->second;
   // One past the end is how a program may name a block's end.
-  if (offset > at->first + at->second) return;
-  const bool known = std::any_of(named->begin(), named->end(), [&](const tier::Extent& extent) {
-    return extent.offset == at->first;
-  });
-  if (!known) named->push_back({at->first, at->second});
+  if (offset > at->first + block.bytes || block.named_by == launches_) return;
+  block.named_by = launches_;
+  named->push_back({at->first, block.bytes});
 }
 
 void NamedBlocks::OfLaunch(const ebt_launch& launch, std::vector<tier::Extent>* named) {
   const FunctionLayout* layout = functions_.Find(launch.function);
   if (!layout) return;
+  // The range's end is its last block's.
+  const auto in_range = [this](uint64_t word) { return word - base_ <= size_; };
+  bool any = false;
+  VisitWords(launch, *layout, [&](uint64_t word) { any |= in_range(word); });
+  if (!any) return;
+  MutexLock lock(&mutex_);
+  ++launches_;
   VisitWords(launch, *layout, [&](uint64_t word) {
-    if (word - base_ > size_) return;  // the range's end is its last block's
-    MutexLock lock(&mutex_);
-    Append(word - base_, named);
+    if (in_range(word)) Append(word - base_, named);
   });
 }
 

@@ -35,14 +35,20 @@ class NamedBlocks {
   std::string FunctionName(void* function);
 
  private:
-  void Append(uint64_t offset, std::vector<tier::Extent>* named) const
+  struct Block {
+    uint64_t bytes = 0;
+    uint64_t named_by = 0;  // number of the last launch that did
+  };
+  // Unless the present launch has named it before.
+  void Append(uint64_t offset, std::vector<tier::Extent>* named)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CUdeviceptr base_;
   const uint64_t size_;
   FunctionTable functions_;
   mutable Mutex mutex_;
-  absl::btree_map<uint64_t, uint64_t> blocks_ ABSL_GUARDED_BY(mutex_);  // offset -> bytes
+  absl::btree_map<uint64_t, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by offset
+  uint64_t launches_ ABSL_GUARDED_BY(mutex_) = 0;                    // that named something
 };
 
 }  // namespace ebt::replay

@@ -29,6 +29,7 @@ Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions optio
       plan_(std::move(plan)),
       options_(std::move(options)),
       points_(plan_),
+      disabled_(plan_.prologue.empty() && plan_.step.empty()),
       matcher_(plan_, [] { return callsite::Capture(); }) {}
 
 void Replayer::Disable(const char* why) {
@@ -241,13 +242,14 @@ void Replayer::Register(const Space& space, CUdeviceptr address, const Block& bl
   if (block.pool) pools_.Allocated(block.pool, rounded, reserved);
 }
 
-bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
+bool Replayer::Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>* space) {
   uint64_t rounded = 0;
   {
     MutexLock lock(&mutex_);
     const auto at = blocks_.find(ptr);
     if (at == blocks_.end()) return false;
     *block = at->second;
+    *space = space_;
     blocks_.erase(at);
     if (space_ && space_->named() && block->arena == space_->swapped()) {
       space_->named()->Remove(block->offset);
@@ -262,6 +264,14 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
 
 bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
   std::shared_ptr<Space> space;  // keeps the block's arena
+  Block block{};
+  // Most frees: nobody captures, nothing is waited for, so the block is off the books at once.
+  if (ordered && captures_.load(std::memory_order_relaxed) == 0) {
+    if (!Unregister(ptr, &block, &space)) return false;
+    *result = CUDA_SUCCESS;
+    block.arena->Give(block.offset, block.bytes, stream);
+    return true;
+  }
   {
     MutexLock lock(&mutex_);
     if (!blocks_.contains(ptr)) return false;
@@ -273,8 +283,7 @@ bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* re
   // block stays.
   *result = ordered || !space ? CUDA_SUCCESS : space->Drain();
   if (*result != CUDA_SUCCESS) return true;
-  Block block{};
-  if (!Unregister(ptr, &block)) return false;
+  if (!Unregister(ptr, &block, &space)) return false;
   if (ordered) {
     block.arena->Give(block.offset, block.bytes, stream);
   } else {

@@ -134,8 +134,8 @@ class Replayer {
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
-  // Takes the block at `ptr` off the books; false: not ours.
-  bool Unregister(CUdeviceptr ptr, Block* block);
+  // Takes the block at `ptr` off the books; false: not ours. space: keeps its arena.
+  bool Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>* space);
   // Bytes of live cold blocks that lie on the host; bytes that the program's pools hold with us.
   uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -151,7 +151,7 @@ class Replayer {
   const ReplayOptions options_;
   Points points_;
 
-  std::atomic<bool> disabled_{false};
+  std::atomic<bool> disabled_;       // nothing is served (any more); by an empty plan never
   std::atomic<size_t> captures_{0};  // size of capturing_
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made

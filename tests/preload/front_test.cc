@@ -244,13 +244,29 @@ TEST_F(FrontTest, WhatIsHeldIdleDoesNotExhaustTheDevice) {
   ASSERT_EQ(RunProcess(Client("exhaust", "dlsym"), variables, folder_).code, 0);
   const auto profile = profile::ReadProfile(Profile());
   ASSERT_TRUE(profile.ok()) << profile.status();
-  // A plan that knows none of the large blocks.
+  // A plan that knows none of the large blocks: they are served from the dynamic part.
   plan::Plan plan;
   plan.program = profile->metadata.at("program");
+  plan.prologue.push_back({.site = 1, .bytes = 1, .tier = plan::Tier::kNative});
   ASSERT_TRUE(plan::WritePlan(plan, folder_ + "/plan.json").ok());
   variables["EBBTIDE_MODE"] = "replay";
   variables["EBBTIDE_PLAN"] = folder_ + "/plan.json";
   EXPECT_EQ(RunProcess(Client("exhaust", "dlsym"), variables, folder_), (Outcome{0, "", ""}));
+}
+
+TEST_F(FrontTest, ByAnEmptyPlanTheDriverIsAskedForEverything) {
+  ExpectSeenOnce(Client("use", "dlsym"), kWhole);
+  const auto profile = profile::ReadProfile(Profile());
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  std::filesystem::remove(Log());
+  plan::Plan plan;
+  plan.program = profile->metadata.at("program");
+  ASSERT_TRUE(plan::WritePlan(plan, folder_ + "/plan.json").ok());
+  Variables variables = Recording();
+  variables["EBBTIDE_MODE"] = "replay";
+  variables["EBBTIDE_PLAN"] = folder_ + "/plan.json";
+  EXPECT_EQ(RunProcess(Client("use", "dlsym"), variables, folder_), (Outcome{0, "", ""}));
+  EXPECT_EQ(Asked(), kWhole);
 }
 
 TEST_F(FrontTest, WithoutADriverTheProgramsOwnErrorIsSeen) {

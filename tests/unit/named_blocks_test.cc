@@ -91,6 +91,8 @@ TEST_F(NamedBlocksTest, WordsThatPointElsewhereNameNothing) {
 TEST_F(NamedBlocksTest, ABlockIsNamedOnce) {
   EXPECT_THAT(OfWords(kBase + 1030, kBase, kBase + 1024),
               ElementsAre(Pair(1024, 1024), Pair(0, 1000)));
+  // By each launch anew.
+  EXPECT_THAT(OfWords(kBase, kBase, kBase + 1), ElementsAre(Pair(0, 1000)));
 }
 
 TEST_F(NamedBlocksTest, AFreedBlockIsNotNamed) {

@@ -3,11 +3,13 @@
 
 #include <array>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "src/driver/function_table.h"
 #include "src/record/launch_scan.h"
 #include "src/record/live_blocks.h"
+#include "src/record/number_table.h"
 #include "tests/unit/recorder_fake_driver.h"
 
 namespace ebt::record {
@@ -185,6 +187,52 @@ TEST(FunctionTable, TakesAHandleWithAnotherLayoutForAnotherFunction) {
   kernel = {.name = "new", .sizes = {8}};  // the module was unloaded, the handle came back
   EXPECT_EQ(functions.Find(&kernel)->id, 1u);
   EXPECT_EQ(functions.Find(&kernel)->sizes, kernel.sizes);
+}
+
+TEST(FunctionTable, WhatAThreadRemembersEndsWhenAnotherThreadFindsTheHandleChanged) {
+  DriverApi driver = FakeDriver();
+  FunctionTable functions(driver);
+  FakeKernel kernel{.name = "k", .sizes = {8, 8}};
+  const FunctionLayout* const first = functions.Find(&kernel);
+  kernel.sizes = {4};
+  const FunctionLayout* second = nullptr;
+  std::thread([&] { second = functions.Find(&kernel); }).join();
+  ASSERT_NE(second, first);
+  // A third function that ends as the first did: not that one, and not the second.
+  kernel.sizes = {8, 8};
+  const FunctionLayout* const third = functions.Find(&kernel);
+  EXPECT_NE(third, first);
+  EXPECT_NE(third, second);
+  EXPECT_EQ(third->id, 2u);
+  EXPECT_EQ(functions.Find(&kernel), third);
+}
+
+TEST(FunctionTable, AThreadMixesNoTwoTables) {
+  DriverApi driver = FakeDriver();
+  FunctionTable a(driver), b(driver);
+  FakeKernel kernel{.name = "k", .sizes = {8}}, other{.name = "o", .sizes = {4}};
+  b.Find(&other);
+  EXPECT_EQ(a.Find(&kernel)->id, 0u);
+  EXPECT_EQ(b.Find(&kernel)->id, 1u);
+  EXPECT_EQ(a.Find(&kernel)->id, 0u);
+}
+
+TEST(NumberTable, AForgottenHandleIsANewOneForEveryThread) {
+  NumberTable numbers(1, 100);
+  EXPECT_EQ(numbers.Find(0x1000), 1u);
+  EXPECT_EQ(numbers.Find(0x2000), 2u);
+  EXPECT_EQ(numbers.Find(0x1000), 1u);
+  std::thread([&] { numbers.Forget(0x1000); }).join();
+  EXPECT_EQ(numbers.Find(0x1000), 3u);
+  EXPECT_EQ(numbers.Find(0x2000), 2u);
+  std::thread([&] { EXPECT_EQ(numbers.Find(0x1000), 3u); }).join();
+}
+
+TEST(NumberTable, AThreadMixesNoTwoTables) {
+  NumberTable streams(1, 100), graphs(0, 100);
+  EXPECT_EQ(streams.Find(0x1000), 1u);
+  EXPECT_EQ(graphs.Find(0x1000), 0u);
+  EXPECT_EQ(streams.Find(0x1000), 1u);
 }
 
 TEST(LaunchShape, TellsGridBlockAndSharedBytesApart) {

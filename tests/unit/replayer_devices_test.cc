@@ -200,7 +200,7 @@ TEST_F(ReplayerDevicesTest, OfAForeignPointerTheDriversAnswerStands) {
 }
 
 TEST_F(ReplayerDevicesTest, AStreamDestroyedDuringItsCaptureBlocksTrimmingNoLonger) {
-  ReplayLarge({});
+  ReplayLarge({Warm(512, 0)});
   const uint64_t before = DeviceBytes();
   const Given block = AllocateAsync(kMiB, nullptr);
   ASSERT_TRUE(block.served);

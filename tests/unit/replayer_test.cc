@@ -61,6 +61,29 @@ TEST_F(ReplayerTest, WhatNoPlanKnowsIsDynamicOrTheDriversByItsKind) {
   EXPECT_EQ(statistics.allocations_native, 1u);
 }
 
+TEST_F(ReplayerTest, ByAnEmptyPlanEverythingIsTheDriversAndNothingIsSaid) {
+  Replay({}, {});
+  const CUstream stream = NewStream();
+  testing::internal::CaptureStderr();
+  // More than it takes to find that a plan does not fit.
+  for (int turn = 0; turn < 200; ++turn) {
+    const Given ordered = AllocateAsync(4096, stream), linear = AllocateLinear(4096);
+    EXPECT_FALSE(ordered.served);
+    EXPECT_FALSE(linear.served);
+    EXPECT_EQ(ordered.result, CUDA_SUCCESS);
+    EXPECT_EQ(linear.result, CUDA_SUCCESS);
+    CUresult result = CUDA_SUCCESS;
+    EXPECT_FALSE(replayer_->Free(ordered.ptr, stream, true, &result));
+    EXPECT_EQ(cuMemFreeAsync(ordered.ptr, stream), CUDA_SUCCESS);
+    EXPECT_EQ(Free(linear.ptr), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  const ebbtide_statistics statistics = replayer_->Statistics();
+  EXPECT_EQ(statistics.allocations_native, 400u);
+  EXPECT_EQ(statistics.allocations_planned + statistics.allocations_dynamic, 0u);
+  EXPECT_EQ(statistics.device_bytes_peak, 0u);
+}
+
 TEST_F(ReplayerTest, ANativeSlotIsTheDrivers) {
   Slot slot = Warm(4096, 0);
   slot.tier = Tier::kNative;
@@ -124,7 +147,7 @@ TEST_F(ReplayerTest, FreeAndUsedNeverExceedTheTotal) {
 }
 
 TEST_F(ReplayerTest, MemInfoTakesNullOutputs) {
-  Replay({}, {});
+  Replay({Warm(512, 0)}, {});
   CUresult result = CUDA_ERROR_UNKNOWN;
   size_t value = 0;
   EXPECT_TRUE(replayer_->MemInfo(nullptr, &value, &result));
@@ -137,7 +160,7 @@ TEST_F(ReplayerTest, MemInfoTakesNullOutputs) {
 }
 
 TEST_F(ReplayerTest, WhatIsHeldIdleIsToldAsFree) {
-  Replay({}, {});
+  Replay({Warm(512, 0)}, {});
   const CUstream stream = NewStream();
   const size_t before = MemInfo().free;
   const Given block = AllocateAsync(100 * kMiB, stream);
@@ -148,7 +171,7 @@ TEST_F(ReplayerTest, WhatIsHeldIdleIsToldAsFree) {
 }
 
 TEST_F(ReplayerTest, ABudgetIsWhatTheProgramIsTold) {
-  Replay({}, {}, true, 64 * kMiB);
+  Replay({Warm(512, 0)}, {}, true, 64 * kMiB);
   const CUstream stream = NewStream();
   EXPECT_EQ(MemInfo().free, 64 * kMiB);
   const Given block = AllocateAsync(24 * kMiB, stream);
@@ -158,7 +181,7 @@ TEST_F(ReplayerTest, ABudgetIsWhatTheProgramIsTold) {
 }
 
 TEST_F(ReplayerTest, PoolPeaksAreKeptAndReset) {
-  Replay({}, {});
+  Replay({Warm(512, 0)}, {});
   ResetPeak(CU_MEMPOOL_ATTR_USED_MEM_HIGH);  // the driver's own, of tests before
   const CUstream stream = NewStream();
   const Given a = AllocateAsync(kMiB, stream), b = AllocateAsync(2 * kMiB, stream);
@@ -194,7 +217,7 @@ TEST_F(ReplayerTest, APoolThatOthersCanReachIsTheDrivers) {
 }
 
 TEST_F(ReplayerTest, TrimGivesBackWhatNobodyUses) {
-  Replay({}, {});
+  Replay({Warm(512, 0)}, {});
   const CUstream stream = NewStream();
   const uint64_t before = DeviceBytes();
   const Given kept = AllocateAsync(kMiB, stream), gone = AllocateAsync(100 * kMiB, stream);
