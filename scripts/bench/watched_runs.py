@@ -253,7 +253,7 @@ class Runs:
             return
         if stage.coverage is not None:
             self.judge(stage, "functions", witnessed.against_coverage(
-                stage.witness, stage.coverage, service="counted"))
+                stage.witness, stage.coverage, services=["told", "counted"]))
             if off.witness:
                 self.judge(stage, "classes", witnessed.against_runtime(off.witness, stage.witness,
                                                                        stage.coverage))

@@ -34,8 +34,12 @@ MUST_BE_HOOKED = re.compile(
     r"cuMem(cpy|set|Alloc|Free)(?!Host)|cuMem(Create|Release)|cuLaunch(?!HostFunc)|cuGraphLaunch")
 ABOUT_MEMORY = re.compile(r"cu(Mem|Launch|Graph|Ipc|Pointer|Array|Mipmapped|Import|External|"
                           r"StreamBeginCapture|StreamEndCapture|TensorMap)")
-# The witness comes to life within cuInit: what programs call before that it cannot count.
-BEFORE_WITNESS = re.compile(r"cuInit|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable")
+# What the witness cannot count: it comes to life within cuInit, and CUPTI tells of no call after
+# the driver's end, when the runtime gives its contexts back.
+OUT_OF_SIGHT = re.compile(r"cuInit|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable|"
+                          r"cuDevicePrimaryCtxRelease")
+# Ebbtide may answer these classes in the driver's stead.
+SERVED = re.compile(r"alloc (linear|async|pool)|free")
 
 PATHS = ["linked", "dlsym", "proc_v1", "proc_v2"]  # by which a call came, in EBBTIDE_COVERAGE
 ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
@@ -60,11 +64,14 @@ def by_class(calls, domain):
 
 
 class Witness:
-    """What the witness wrote about a run; driver, own and runtime are {function: pair}."""
+    """What the witness wrote about a run; driver, own and runtime are {function: pair}, empty is
+    {function: calls of the program that failed or freed a null pointer}.
+    """
 
     def __init__(self):
         self.processes, self.walked, self.scanned = 0, 0, 0
         self.driver, self.own, self.runtime = {}, {}, {}
+        self.empty = collections.Counter()
         self.unfinished = []
 
     def add(self, into, function, pair):
@@ -86,6 +93,7 @@ class Witness:
             for function, pairs in said["driver"].items():
                 self.add(self.driver, function, pairs["program"])
                 self.add(self.own, function, pairs["own"])
+                self.empty[function] += pairs["empty"]
             for function, pairs in said["runtime"].items():
                 self.add(self.runtime, RUNTIME_VERSION.sub("", function), pairs["program"])
         return self
@@ -260,15 +268,15 @@ class Table:
                           if not row["missed"] and not row["twice"]}}
 
 
-def against_coverage(witness, coverage, service=None):
-    """Each hooked symbol, or only those of a service: what the witness counted of the program's
+def against_coverage(witness, coverage, services=None):
+    """Each hooked symbol, or only those of some services: what the witness counted of the program's
     calls, and what Ebbtide did.
     """
     table = Table()
     for symbol in sorted(coverage):
-        if BEFORE_WITNESS.match(symbol) or coverage[symbol]["family"] == "resolve":
+        if OUT_OF_SIGHT.match(symbol) or coverage[symbol]["family"] == "resolve":
             continue
-        if service and coverage[symbol]["service"] != service:
+        if services and coverage[symbol]["service"] not in services:
             continue
         pair = witness.driver.get(symbol, [0, 0])
         if pair[1] or coverage[symbol]["calls"]:
@@ -283,23 +291,23 @@ def without_hook(witness, coverage):
 
 
 def against_profile(witness, counts):
-    """Each class of calls: the witness's, and the events of the recording."""
+    """Each class of calls: the witness's, less those that made or freed nothing, and the events of
+    the recording.
+    """
     table = Table()
     sums = by_class(witness.driver, 0)
-    refused = counts.get("failed", 0)  # calls that made no block
+    empty = by_class({function: [calls] * 2 for function, calls in witness.empty.items()}, 0)
     for name in CLASSES:
-        pair, seen = list(sums.get(name, [0, 0])), counts.get(name, 0)
-        if name.startswith("alloc"):
-            taken = min(refused, max(0, pair[0] - seen))
-            refused -= taken
-            seen += taken
+        pair, seen = sums.get(name, [0, 0]), counts.get(name, 0)
+        if name.startswith("alloc") or name == "free":
+            pair = [a - b for a, b in zip(pair, empty.get(name, [0, 0]))]
         if pair[1] or seen:
             table.row(name, pair, seen)
     return table
 
 
 def against_runtime(plain, replayed, coverage):
-    """Each class of calls of a replayed run. Calls that Ebbtide serves never reach the driver, so
+    """The classes of calls of a replayed run that Ebbtide may serve. Those never reach the driver, so
     what was due is what the driver was asked without Ebbtide, and what the runtime was asked more.
     """
     table = Table()
@@ -310,7 +318,7 @@ def against_runtime(plain, replayed, coverage):
         name = class_of(symbol, 0)
         if name:
             seen[name] += row["calls"]
-    for name in CLASSES:
+    for name in filter(SERVED.fullmatch, CLASSES):
         none = [0, 0]
         low = due.get(name, none)[0] + now.get(name, none)[0] - before.get(name, none)[0]
         high = due.get(name, none)[1] + now.get(name, none)[1] - before.get(name, none)[1]

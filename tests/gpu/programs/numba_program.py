@@ -7,8 +7,11 @@ THREADS = 256
 
 
 def main():
+    numpy = framework("numpy")
+    if not hasattr(numpy, "row_stack"):
+        numpy.row_stack = numpy.vstack  # older versions of Numba look for it while they load
     framework("numba")
-    cuda, numpy = framework("numba.cuda"), framework("numpy")
+    cuda = framework("numba.cuda")
     kernels = framework("numba_kernels")
     random = numpy.random.default_rng(1)
     data = random.standard_normal((STEPS, COUNT), dtype=numpy.float32)

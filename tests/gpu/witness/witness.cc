@@ -7,11 +7,14 @@
 //   WITNESS_CUPTI=FILE                    the libcupti to use; default: libcupti.so.13
 //
 // {"pid": N, "ended": true, "walked": N, "scanned": N,
-//  "driver": {"cuMemAlloc_v2": {"program": [N, N], "own": [N, N]}, ...}, "runtime": {...}}
+//  "driver": {"cuMemAlloc_v2": {"program": [N, N], "own": [N, N], "empty": N}, ...},
+//  "runtime": {...}}
 //
 // "own" are Ebbtide's own calls, told by who called the driver. Of each pair the first number is
 // that of the moment when exit handlers began, the second the last: with what the program's and
-// its libraries' exit handlers call, the two differ. Calls before cuInit are not seen.
+// its libraries' exit handlers call, the two differ. "empty" are those of the program's calls that
+// failed or freed a null pointer. Calls before cuInit are not seen, nor those after the driver's own
+// end.
 #include <cupti.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -40,6 +43,7 @@ struct Function {
   const char* name = nullptr;
   std::atomic<uint64_t> calls[kCallers];
   uint64_t calls_before_exit[kCallers];
+  std::atomic<uint64_t> empty;
 };
 
 Function g_driver[kMostFunctions];
@@ -160,14 +164,36 @@ Caller CallerOfDriver() {
   return walk.side == Side::kCore ? kOwn : kProgram;
 }
 
-void CUPTIAPI Called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
-  if (id >= kMostFunctions ||
-      static_cast<const CUpti_CallbackData*>(data)->callbackSite != CUPTI_API_ENTER) {
-    return;
+bool FreesNothing(const Function& function, const void* parameters) {
+  return function.name && parameters && Begins(function.name, "cuMemFree") &&
+         !Begins(function.name, "cuMemFreeHost") && *static_cast<const uint64_t*>(parameters) == 0;
+}
+
+void Entered(Function& function, const void* parameters) {
+  const Caller caller = CallerOfDriver();
+  function.calls[caller].fetch_add(1, std::memory_order_relaxed);
+  if (caller == kProgram && FreesNothing(function, parameters)) {
+    function.empty.fetch_add(1, std::memory_order_relaxed);
   }
+}
+
+void Left(Function& function, const void* result) {
+  if (result && *static_cast<const int*>(result) != 0 && CallerOfDriver() == kProgram) {
+    function.empty.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void CUPTIAPI Called(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  if (id >= kMostFunctions) return;
+  const auto& call = *static_cast<const CUpti_CallbackData*>(data);
+  const bool entered = call.callbackSite == CUPTI_API_ENTER;
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API) {
-    g_driver[id].calls[CallerOfDriver()].fetch_add(1, std::memory_order_relaxed);
-  } else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+    if (entered) {
+      Entered(g_driver[id], call.functionParams);
+    } else {
+      Left(g_driver[id], call.functionReturnValue);
+    }
+  } else if (domain == CUPTI_CB_DOMAIN_RUNTIME_API && entered) {
     g_runtime[id].calls[kProgram].fetch_add(1, std::memory_order_relaxed);
   }
 }
@@ -187,8 +213,9 @@ void WriteFunctions(FILE* file, const char* key, const Function* functions) {
     } else {
       fprintf(file, "\"%s#%td\"", key, f - functions);
     }
-    fprintf(file, ": {\"program\": [%lu, %lu], \"own\": [%lu, %lu]}",
-            f->calls_before_exit[kProgram], program, f->calls_before_exit[kOwn], own);
+    fprintf(file, ": {\"program\": [%lu, %lu], \"own\": [%lu, %lu], \"empty\": %lu}",
+            f->calls_before_exit[kProgram], program, f->calls_before_exit[kOwn], own,
+            f->empty.load(std::memory_order_relaxed));
     comma = ",";
   }
   fputs("}", file);
