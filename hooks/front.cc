@@ -97,6 +97,11 @@ void InChild() {
   if (core) core->forked();
 }
 
+// A library that passes us by can be all that uses the driver: its process is to be told of too.
+void BeforeEnd() {
+  if (ebt_counting != 0 && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) Ready();
+}
+
 // torch reads this in a static initializer, long before the core is there.
 void AskTorchForStreamOrder() {
   const char* backend = getenv("EBBTIDE_TORCH_BACKEND");
@@ -168,6 +173,7 @@ __attribute__((constructor)) void Begin() {
   g_wanted = IsWanted();
   if (!g_wanted) return;
   ebt_counting = IsSet("EBBTIDE_COVERAGE");
+  if (ebt_counting != 0) atexit(&BeforeEnd);
   AskTorchForStreamOrder();
   pthread_atfork(nullptr, nullptr, &InChild);
 }
