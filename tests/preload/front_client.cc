@@ -87,6 +87,16 @@ int Errors() {
   return 0;
 }
 
+// Uses the driver as found at each of the versions, with each of the flags.
+int Sweep(Find find, char** versions) {
+  for (; *versions; ++versions) {
+    g_version = atoi(*versions);
+    for (g_flags = 0; g_flags <= 2; ++g_flags)
+      if (const int failed = UseDriver(find)) return failed;
+  }
+  return 0;
+}
+
 int Wait(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
@@ -194,6 +204,7 @@ int main(int count, char** arguments) {
   const Find find = FinderCalled(arguments[2]);
   if (!find) return 97;
   if (strcmp(action, "where") == 0) return Where(find, arguments + 5);
+  if (strcmp(action, "sweep") == 0) return Sweep(find, arguments + 5);
   if (strcmp(action, "fork-before") == 0) return ForkBefore(find);
   if (strcmp(action, "fork-after") == 0) return ForkAfter(find);
   if (strcmp(action, "threads") == 0) return ExitWithThreads(find);
