@@ -55,16 +55,10 @@ Answers ReadAnswers(const std::string& text) {
   return answers;
 }
 
-bool IsHooked(const std::string& symbol) {
-  for (const TableRow& row : kTable)
-    if (symbol == row.symbol) return true;
-  return false;
-}
-
 Counts ExpectedCounts(const Answers& native, const std::string& way) {
   Counts counts;
   for (const Answer& answer : native.lines)
-    if (IsHooked(answer.reached)) ++counts[answer.reached][way];
+    if (IsInTable(answer.reached)) ++counts[answer.reached][way];
   return counts;
 }
 
@@ -78,7 +72,7 @@ void ExpectSameFunctions(const Answers& native, const Answers& hooked) {
     const bool only_ours = before.file == "-" && after.file == kFront;
     EXPECT_EQ(after.reached, before.reached) << before.request;
     EXPECT_EQ(after.result, only_ours ? kNoDriver : before.result) << before.request;
-    EXPECT_EQ(after.file, only_ours || IsHooked(before.reached) ? kFront : before.file)
+    EXPECT_EQ(after.file, only_ours || IsInTable(before.reached) ? kFront : before.file)
         << before.request;
   }
 }

@@ -32,9 +32,6 @@ struct Answers {
 };
 Answers ReadAnswers(const std::string& text);
 
-// The symbol is one of the table's.
-bool IsHooked(const std::string& symbol);
-
 // What the front is to have counted where a program got `native` answers without it, each called
 // once and found by `way`.
 Counts ExpectedCounts(const Answers& native, const std::string& way);

@@ -32,6 +32,12 @@ inline std::set<int> VersionsOfTheTable() {
   return versions;
 }
 
+inline bool IsInTable(const std::string& symbol) {
+  for (const TableRow& row : kTable)
+    if (symbol == row.symbol) return true;
+  return false;
+}
+
 // What seeded calls return: a code that no hook of ours would think of.
 inline constexpr int kSeeded = 801;
 
@@ -45,15 +51,16 @@ class Driver {
   void FailEveryHookedFunction(const std::string& more = "") const;
 
   // Calls `function`, if there is one, and prints "REQUEST EXPORT RESULT FILE". EXPORT is the one
-  // of the functions called `base` that the call reached, "other" if the table lacks it, "-" if
-  // none was; FILE the library that `function` is in.
+  // of the functions called `base` that the call reached, "-" if none was; FILE the library that
+  // `function` is in.
   void CallAndPrint(const std::string& request, const std::string& base, void* function) const;
 
   // "= EXPORT CALLS" for each export of the table that has been called at all.
   void PrintTotals() const;
 
  private:
-  std::string Reached(const std::string& base, const uint64_t* before, uint64_t all_before) const;
+  std::string Reached(const std::string& base, void* function, const uint64_t* before,
+                      uint64_t all_before) const;
 
   void* handle_;
   uint64_t (*call_count_)(const char* symbol) = nullptr;

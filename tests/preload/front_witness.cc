@@ -36,14 +36,16 @@ void Driver::FailEveryHookedFunction(const std::string& more) const {
   if (!set_faults_(list.c_str())) fprintf(stderr, "the faults cannot be seeded\n");
 }
 
-std::string Driver::Reached(const std::string& base, const uint64_t* before,
+std::string Driver::Reached(const std::string& base, void* function, const uint64_t* before,
                             uint64_t all_before) const {
   if (call_count_((base + "*").c_str()) != all_before + 1) return "-";
   for (size_t i = 0; i < std::size(kTable); ++i) {
     if (base == kTable[i].base && call_count_(kTable[i].symbol) == before[i] + 1)
       return kTable[i].symbol;
   }
-  return "other";
+  // None of the table's: the driver's own, whose name the loader knows.
+  Dl_info info;
+  return dladdr(function, &info) && info.dli_sname ? info.dli_sname : "nameless";
 }
 
 void Driver::CallAndPrint(const std::string& request, const std::string& base,
@@ -58,8 +60,8 @@ void Driver::CallAndPrint(const std::string& request, const std::string& base,
   }
   const uint64_t all_before = call_count_((base + "*").c_str());
   const int result = CallWithZeros(function);
-  printf("%s %s %d %s\n", request.c_str(), Reached(base, before, all_before).c_str(), result,
-         FileOf(function).c_str());
+  printf("%s %s %d %s\n", request.c_str(), Reached(base, function, before, all_before).c_str(),
+         result, FileOf(function).c_str());
 }
 
 void Driver::PrintTotals() const {
