@@ -1,5 +1,5 @@
-// The real CUDA runtime before the simulated driver: what it asks for is what NVIDIA's own library
-// asks for, with the versions and flags that it was built for.
+// The real CUDA runtime before the simulated driver, and before one that has every function: what
+// it asks for is what NVIDIA's own library asks for, at the versions that it was built for.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ std::string CudaRuntime() {
   return "";
 }
 
-class FrontRuntimeTest : public ::testing::Test {
+class FrontRuntimeTest : public ::testing::TestWithParam<const char*> {
  protected:
   FrontRuntimeTest() : folder_(FreshFolder()) {}
 
@@ -31,7 +31,7 @@ class FrontRuntimeTest : public ::testing::Test {
   // device: it looks everything up all the same.
   Answers Ask(bool preloaded) const {
     Variables variables = {
-        {"LD_LIBRARY_PATH", Product("tests/simcuda")},
+        {"LD_LIBRARY_PATH", Product(GetParam())},
         {"SIMCUDA_DEVICES", "0"},
         {"SIMCUDA_LOG", folder_ + (preloaded ? "/preloaded.log" : "/native.log")}};
     if (preloaded) {
@@ -49,7 +49,7 @@ class FrontRuntimeTest : public ::testing::Test {
   const std::string folder_;
 };
 
-TEST_F(FrontRuntimeTest, EveryFunctionThatTheRuntimeIsGivenIsTheOneAskedForAndSeenOnce) {
+TEST_P(FrontRuntimeTest, EveryFunctionThatTheRuntimeIsGivenIsTheOneAskedForAndSeenOnce) {
   if (CudaRuntime().empty()) GTEST_SKIP() << "no libcudart.so.13 here: run scripts/setup";
   const Answers native = Ask(false);
   const Answers hooked = Ask(true);
@@ -70,6 +70,11 @@ TEST_F(FrontRuntimeTest, EveryFunctionThatTheRuntimeIsGivenIsTheOneAskedForAndSe
     EXPECT_EQ(sum, total) << symbol;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryDriver, FrontRuntimeTest,
+                         ::testing::Values("tests/simcuda", "tests/preload"), [](const auto& info) {
+                           return std::string(info.index == 0 ? "simulated" : "whole");
+                         });
 
 }  // namespace
 }  // namespace ebt::test
