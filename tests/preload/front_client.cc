@@ -28,6 +28,16 @@ void* ByHandle(const char* symbol, const char*) { return dlsym(g_handle, symbol)
 void* ByDefault(const char* symbol, const char*) { return dlsym(RTLD_DEFAULT, symbol); }
 void* ByNext(const char* symbol, const char*) { return dlsym(RTLD_NEXT, symbol); }
 
+// As a program that is compiled for per-thread default streams: their variant where there is one.
+void* ByPerThreadName(const char* symbol, const char*) {
+  for (const char* suffix : {"_ptsz", "_ptds"}) {
+    char name[64];
+    snprintf(name, sizeof(name), "%s%s", symbol, suffix);
+    if (void* found = dlsym(g_handle, name)) return found;
+  }
+  return dlsym(g_handle, symbol);
+}
+
 void* ByProcAddress1(const char*, const char* base) {
   void* found = nullptr;
   return g_proc1(base, &found, g_version, g_flags) == CUDA_SUCCESS ? found : nullptr;
@@ -51,6 +61,7 @@ Find ByItsOwnAnswer() {
 
 Find FinderCalled(const char* way) {
   if (strcmp(way, "dlsym") == 0) return &ByHandle;
+  if (strcmp(way, "per-thread") == 0) return &ByPerThreadName;
   if (strcmp(way, "default") == 0) return &ByDefault;
   if (strcmp(way, "next") == 0) return &ByNext;
   g_proc1 = reinterpret_cast<ProcAddress1>(dlsym(g_handle, "cuGetProcAddress"));

@@ -126,6 +126,21 @@ TEST_F(FrontTest, AProgramLinkedToTheDriverIsSeen) {
 
 TEST_F(FrontTest, DlsymOfAHandleIsSeen) { ExpectSeenOnce(Client("use", "dlsym"), kWhole); }
 
+TEST_F(FrontTest, ProgramsForPerThreadDefaultStreamsAreSeenByTheirOwnFunctions) {
+  const std::vector<std::vector<std::string>> programs = {
+      {Product("tests/preload/front_linked_per_thread")}, Client("use", "per-thread")};
+  for (const auto& argv : programs) {
+    ExpectSeenOnce(argv, kWhole);
+    const Counts counts = ReadCoverage(Coverage()).counts;
+    for (const char* own : {"cuMemAllocAsync_ptsz", "cuMemFreeAsync_ptsz", "cuLaunchKernel_ptsz",
+                            "cuMemcpyHtoD_v2_ptds", "cuMemsetD8Async_ptsz"})
+      EXPECT_EQ(counts.count(own), 1u) << own;
+    for (const char* others : {"cuMemAllocAsync", "cuLaunchKernel", "cuMemcpyHtoD_v2"})
+      EXPECT_EQ(counts.count(others), 0u) << others;
+    for (const std::string& file : {Profile(), Log(), Coverage()}) std::filesystem::remove(file);
+  }
+}
+
 TEST_F(FrontTest, DlsymOfTheDefaultScopeIsSeen) {
   ExpectSeenOnce(Client("use", "default"), kWhole);
 }
