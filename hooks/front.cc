@@ -93,7 +93,8 @@ bool FindDriver() {
 void InChild() {
   const ebt_core* core = g_core;
   __atomic_store_n(&g_core, static_cast<const ebt_core*>(nullptr), __ATOMIC_RELEASE);
-  ebt_counting = 0;
+  // One that is itself the first to use the driver is a process like any other.
+  if (g_progress != kUntouched) ebt_counting = 0;
   if (core) core->forked();
 }
 

@@ -252,6 +252,19 @@ TEST_F(FrontTest, AChildForkedBeforeTheDriverIsUsedLeavesTheParentsProfileWhole)
   EXPECT_EQ(Recorded(), kWhole);
 }
 
+TEST_F(FrontTest, AChildThatIsTheFirstToUseTheDriverIsCountedLikeItsParent) {
+  EXPECT_EQ(RunProcess(Client("fork-before", "dlsym"), Recording(), folder_).code, 0);
+  EXPECT_EQ(ReadCoverage(Coverage()).processes, 2);
+  EXPECT_EQ(Counted(), (Calls{8, 8, 6, 16}));
+  EXPECT_EQ(Counted(), Asked());
+}
+
+TEST_F(FrontTest, AChildOfAProcessThatUsedTheDriverAddsNothingToItsCounts) {
+  EXPECT_EQ(RunProcess(Client("fork-after", "dlsym"), Recording(), folder_), (Outcome{0, "", ""}));
+  EXPECT_EQ(ReadCoverage(Coverage()).processes, 1);
+  EXPECT_EQ(Counted(), (Calls{8, 8, 6, 16}));
+}
+
 TEST_F(FrontTest, AChildForkedAfterwardsLeavesTheParentsProfileWhole) {
   EXPECT_EQ(RunProcess(Client("fork-after", "dlsym"), Recording(), folder_), (Outcome{0, "", ""}));
   EXPECT_EQ(Recorded(), (Calls{8, 8, 6, 16}));
