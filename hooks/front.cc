@@ -93,8 +93,14 @@ bool FindDriver() {
 void InChild() {
   const ebt_core* core = g_core;
   __atomic_store_n(&g_core, static_cast<const ebt_core*>(nullptr), __ATOMIC_RELEASE);
-  ebt_counting = 0;
+  // One that is itself the first to use the driver is a process like any other.
+  if (g_progress != kUntouched) ebt_counting = 0;
   if (core) core->forked();
+}
+
+// A library that passes us by can be all that uses the driver: its process is to be told of too.
+void BeforeEnd() {
+  if (ebt_counting != 0 && dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) Ready();
 }
 
 // torch reads this in a static initializer, long before the core is there.
@@ -168,6 +174,7 @@ __attribute__((constructor)) void Begin() {
   g_wanted = IsWanted();
   if (!g_wanted) return;
   ebt_counting = IsSet("EBBTIDE_COVERAGE");
+  if (ebt_counting != 0) atexit(&BeforeEnd);
   AskTorchForStreamOrder();
   pthread_atfork(nullptr, nullptr, &InChild);
 }

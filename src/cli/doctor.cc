@@ -8,8 +8,9 @@
 #include "src/base/config.h"
 #include "src/base/units.h"
 #include "src/cli/child.h"
-#include "src/cli/command.h"
+#include "src/cli/coverage.h"
 #include "src/cli/gpu_survey.h"
+#include "src/cli/options.h"
 #include "src/cli/python_survey.h"
 
 namespace ebt::cli {
@@ -172,10 +173,35 @@ int Doctor() {
 }  // namespace
 
 void AddDoctor(Invocation& invocation) {
+  struct DoctorOptions {
+    bool coverage = false;
+    bool json = false;
+  };
+  auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor = invocation.app.add_subcommand(
       "doctor", "Show driver, devices, host memory, frameworks and hooks, and what to do");
-  doctor->footer("Exit code: 0, or 1 when something keeps Ebbtide from working here.");
-  doctor->callback([&invocation] { invocation.action = Doctor; });
+  SetSynopsis(doctor, "[--coverage [--json] -- CMD...]");
+  CLI::Option* coverage = doctor->add_flag(
+      "--coverage", options->coverage,
+      "Run CMD as it is and print, for each of its processes, which of the driver's functions it "
+      "called, how it had found them, and which libraries cannot be seen");
+  doctor
+      ->add_flag("--json", options->json,
+                 "Print that as one JSON object; CMD's standard output goes to standard error")
+      ->needs(coverage);
+  doctor->footer(
+      "Exit code: 0, or 1 when something keeps Ebbtide from working here; with --coverage CMD's "
+      "own.");
+  doctor->callback([&invocation, doctor, options] {
+    if (options->coverage) {
+      RequireCommand(invocation, *doctor);
+    } else if (invocation.has_command) {
+      throw CLI::ExtrasError({"--"});
+    }
+    invocation.action = [&invocation, options] {
+      return options->coverage ? ReportCoverage(invocation.command, options->json) : Doctor();
+    };
+  });
 }
 
 }  // namespace ebt::cli

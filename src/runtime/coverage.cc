@@ -10,6 +10,7 @@
 #include "src/base/config.h"
 #include "src/base/log.h"
 #include "src/replay/json_text.h"
+#include "src/runtime/unseen.h"
 
 namespace ebt::runtime {
 namespace {
@@ -18,10 +19,22 @@ const char* ServiceName(int service) {
   return service == kServed ? "served" : service == kTold ? "told" : "counted";
 }
 
+std::string UnseenLines(const ebt_front& front) {
+  std::string lines;
+  for (const UnseenLibrary& library : FindUnseen(front)) {
+    std::string symbols;
+    for (const std::string& symbol : library.symbols)
+      symbols += (symbols.empty() ? "" : ",") + replay::JsonText(symbol);
+    lines += fmt::format("{{\"pid\":{},\"unseen\":{},\"symbols\":[{}]}}\n", getpid(),
+                         replay::JsonText(library.name), symbols);
+  }
+  return lines;
+}
+
 std::string Lines(const ebt_front& front) {
   const std::string who =
       fmt::format("{{\"pid\":{},\"program\":{}", getpid(), replay::JsonText(ProgramIdentity()));
-  std::string lines;
+  std::string lines = fmt::format("{},\"driver\":{}}}\n", who, replay::JsonText(DriverPath(front)));
   ebt_row_calls row;
   for (int i = 0; front.row_calls(i, &row); ++i) {
     if (row.linked + row.dlsym + row.proc_v1 + row.proc_v2 == 0) continue;
@@ -31,7 +44,7 @@ std::string Lines(const ebt_front& front) {
         who, row.symbol, row.family, ServiceName(row.service), row.linked, row.dlsym, row.proc_v1,
         row.proc_v2);
   }
-  return lines;
+  return lines + UnseenLines(front);
 }
 
 }  // namespace

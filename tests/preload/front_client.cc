@@ -28,6 +28,16 @@ void* ByHandle(const char* symbol, const char*) { return dlsym(g_handle, symbol)
 void* ByDefault(const char* symbol, const char*) { return dlsym(RTLD_DEFAULT, symbol); }
 void* ByNext(const char* symbol, const char*) { return dlsym(RTLD_NEXT, symbol); }
 
+// As a program that is compiled for per-thread default streams: their variant where there is one.
+void* ByPerThreadName(const char* symbol, const char*) {
+  for (const char* suffix : {"_ptsz", "_ptds"}) {
+    char name[64];
+    snprintf(name, sizeof(name), "%s%s", symbol, suffix);
+    if (void* found = dlsym(g_handle, name)) return found;
+  }
+  return dlsym(g_handle, symbol);
+}
+
 void* ByProcAddress1(const char*, const char* base) {
   void* found = nullptr;
   return g_proc1(base, &found, g_version, g_flags) == CUDA_SUCCESS ? found : nullptr;
@@ -51,6 +61,7 @@ Find ByItsOwnAnswer() {
 
 Find FinderCalled(const char* way) {
   if (strcmp(way, "dlsym") == 0) return &ByHandle;
+  if (strcmp(way, "per-thread") == 0) return &ByPerThreadName;
   if (strcmp(way, "default") == 0) return &ByDefault;
   if (strcmp(way, "next") == 0) return &ByNext;
   g_proc1 = reinterpret_cast<ProcAddress1>(dlsym(g_handle, "cuGetProcAddress"));
@@ -84,6 +95,16 @@ int Errors() {
     if (dlerror() != nullptr) return 3;
   }
   if (dlsym(g_handle, "cuMemFree_v2") == nullptr || dlerror() != nullptr) return 4;
+  return 0;
+}
+
+// Uses the driver as found at each of the versions, with each of the flags.
+int Sweep(Find find, char** versions) {
+  for (; *versions; ++versions) {
+    g_version = atoi(*versions);
+    for (g_flags = 0; g_flags <= 2; ++g_flags)
+      if (const int failed = UseDriver(find)) return failed;
+  }
   return 0;
 }
 
@@ -194,6 +215,7 @@ int main(int count, char** arguments) {
   const Find find = FinderCalled(arguments[2]);
   if (!find) return 97;
   if (strcmp(action, "where") == 0) return Where(find, arguments + 5);
+  if (strcmp(action, "sweep") == 0) return Sweep(find, arguments + 5);
   if (strcmp(action, "fork-before") == 0) return ForkBefore(find);
   if (strcmp(action, "fork-after") == 0) return ForkAfter(find);
   if (strcmp(action, "threads") == 0) return ExitWithThreads(find);

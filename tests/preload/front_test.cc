@@ -12,6 +12,8 @@
 
 #include "src/plan/plan_file.h"
 #include "src/profile/reader.h"
+#include "tests/preload/front_counts.h"
+#include "tests/preload/front_matrix.h"
 #include "tests/preload/run_process.h"
 
 namespace ebt::test {
@@ -39,11 +41,13 @@ class FrontTest : public ::testing::Test {
 
   std::string Profile() const { return folder_ + "/p.ebp"; }
   std::string Log() const { return folder_ + "/driver.log"; }
+  std::string Coverage() const { return folder_ + "/coverage.jsonl"; }
   Variables Recording() const {
     return {{"LD_PRELOAD", Product("libebbtide.so")},
             {"LD_LIBRARY_PATH", Product("tests/simcuda")},
             {"EBBTIDE_MODE", "record"},
             {"EBBTIDE_PROFILE", Profile()},
+            {"EBBTIDE_COVERAGE", Coverage()},
             {"SIMCUDA_LOG", Log()}};
   }
   static std::vector<std::string> Client(const std::string& action, const std::string& way,
@@ -83,10 +87,28 @@ class FrontTest : public ::testing::Test {
     }
     return calls;
   }
+  // Whichever way it came by each function.
+  Calls Counted() const {
+    Calls calls;
+    for (const auto& [symbol, ways] : ReadCoverage(Coverage()).counts) {
+      const auto is = [&symbol = symbol](std::string_view start) {
+        return symbol.rfind(start, 0) == 0;
+      };
+      for (const auto& [way, counted] : ways) {
+        const int count = static_cast<int>(counted);
+        calls.allocations += is("cuMemAlloc") ? count : 0;
+        calls.frees += is("cuMemFree") ? count : 0;
+        calls.launches += is("cuLaunchKernel") ? count : 0;
+        calls.copies += is("cuMemcpy") || is("cuMemset") ? count : 0;
+      }
+    }
+    return calls;
+  }
   void ExpectSeenOnce(const std::vector<std::string>& argv, const Calls& calls) {
     EXPECT_EQ(RunProcess(argv, Recording(), folder_), (Outcome{0, "", ""}));
     EXPECT_EQ(Asked(), calls);
     EXPECT_EQ(Recorded(), calls);
+    EXPECT_EQ(Counted(), calls);
   }
   // The file name that each name resolves to.
   std::string Where(const Variables& variables, const std::vector<std::string>& argv) {
@@ -103,6 +125,21 @@ TEST_F(FrontTest, AProgramLinkedToTheDriverIsSeen) {
 }
 
 TEST_F(FrontTest, DlsymOfAHandleIsSeen) { ExpectSeenOnce(Client("use", "dlsym"), kWhole); }
+
+TEST_F(FrontTest, ProgramsForPerThreadDefaultStreamsAreSeenByTheirOwnFunctions) {
+  const std::vector<std::vector<std::string>> programs = {
+      {Product("tests/preload/front_linked_per_thread")}, Client("use", "per-thread")};
+  for (const auto& argv : programs) {
+    ExpectSeenOnce(argv, kWhole);
+    const Counts counts = ReadCoverage(Coverage()).counts;
+    for (const char* own : {"cuMemAllocAsync_ptsz", "cuMemFreeAsync_ptsz", "cuLaunchKernel_ptsz",
+                            "cuMemcpyHtoD_v2_ptds", "cuMemsetD8Async_ptsz"})
+      EXPECT_EQ(counts.count(own), 1u) << own;
+    for (const char* others : {"cuMemAllocAsync", "cuLaunchKernel", "cuMemcpyHtoD_v2"})
+      EXPECT_EQ(counts.count(others), 0u) << others;
+    for (const std::string& file : {Profile(), Log(), Coverage()}) std::filesystem::remove(file);
+  }
+}
 
 TEST_F(FrontTest, DlsymOfTheDefaultScopeIsSeen) {
   ExpectSeenOnce(Client("use", "default"), kWhole);
@@ -151,10 +188,25 @@ INSTANTIATE_TEST_SUITE_P(EveryVersion, ProcAddressTest, ::testing::ValuesIn(Requ
                                   info.param.flags;
                          });
 
+TEST_F(FrontTest, AProgramIsSeenAtWhateverVersionItAsks) {
+  std::vector<std::string> versions;
+  int with = 0, without = 0;  // stream-ordered memory, which came with 11.2
+  for (const int version : VersionsOfTheTable()) {
+    versions.push_back(std::to_string(version));
+    (version < 11020 ? without : with) += 3;  // flags
+  }
+  const Calls calls = {4 * with + without, 4 * with + without, 3 * with, 8 * with + 2 * without};
+  for (const char* way : {"proc1", "proc2"}) {
+    ExpectSeenOnce(Client("sweep", way, "0", "0", versions), calls);
+    for (const std::string& file : {Profile(), Log(), Coverage()}) std::filesystem::remove(file);
+  }
+}
+
 TEST_F(FrontTest, InOffModeTheDriversOwnFunctionsAreHandedOut) {
   for (const char* mode : {"off", ""}) {
     Variables variables = Recording();
     variables["EBBTIDE_MODE"] = mode;
+    variables["EBBTIDE_COVERAGE"] = "";
     EXPECT_EQ(Where(variables, Client("where", "dlsym", "12000", "0",
                                       {"cuMemAlloc_v2", "cuLaunchKernel", "cuGetProcAddress_v2"})),
               "cuMemAlloc_v2 libcuda.so.1\ncuLaunchKernel libcuda.so.1\n"
@@ -198,6 +250,19 @@ TEST_F(FrontTest, TheNextDefinitionIsNextToTheCaller) {
 TEST_F(FrontTest, AChildForkedBeforeTheDriverIsUsedLeavesTheParentsProfileWhole) {
   EXPECT_EQ(RunProcess(Client("fork-before", "dlsym"), Recording(), folder_).code, 0);
   EXPECT_EQ(Recorded(), kWhole);
+}
+
+TEST_F(FrontTest, AChildThatIsTheFirstToUseTheDriverIsCountedLikeItsParent) {
+  EXPECT_EQ(RunProcess(Client("fork-before", "dlsym"), Recording(), folder_).code, 0);
+  EXPECT_EQ(ReadCoverage(Coverage()).processes, 2);
+  EXPECT_EQ(Counted(), (Calls{8, 8, 6, 16}));
+  EXPECT_EQ(Counted(), Asked());
+}
+
+TEST_F(FrontTest, AChildOfAProcessThatUsedTheDriverAddsNothingToItsCounts) {
+  EXPECT_EQ(RunProcess(Client("fork-after", "dlsym"), Recording(), folder_), (Outcome{0, "", ""}));
+  EXPECT_EQ(ReadCoverage(Coverage()).processes, 1);
+  EXPECT_EQ(Counted(), (Calls{8, 8, 6, 16}));
 }
 
 TEST_F(FrontTest, AChildForkedAfterwardsLeavesTheParentsProfileWhole) {

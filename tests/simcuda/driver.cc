@@ -94,6 +94,7 @@ const ErrorText* FindError(CUresult error) {
 
 CUresult Init(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (S().devices.empty()) return CUDA_ERROR_NO_DEVICE;
   S().initialized = true;
   return CUDA_SUCCESS;
 }

@@ -3,7 +3,7 @@
 // "is this simulated?". All are safe from any thread and take no virtual time.
 //
 // Environment, read when the library is loaded:
-//   SIMCUDA_DEVICES=2        devices, 1 to 16 (default 1)
+//   SIMCUDA_DEVICES=2        devices, 0 to 16 (default 1); with none cuInit fails
 //   SIMCUDA_MEMORY=512MiB    memory of each device: bytes, or KiB, MiB, GiB (default 4GiB)
 //   SIMCUDA_FAIL=LIST        seeded faults, separated by commas: NAME:N fails the Nth call of an
 //                            exported function, NAME:N+ every call from the Nth on, NAME:%N every

@@ -28,8 +28,9 @@ uint64_t MemoryFromEnvironment() {
 int DevicesFromEnvironment() {
   const char* text = getenv("SIMCUDA_DEVICES");
   int count = text == nullptr ? 1 : atoi(text);
-  if (count >= 1 && count <= 16) return count;
-  dprintf(STDERR_FILENO, "simcuda: SIMCUDA_DEVICES=%s is not 1 to 16, 1 is taken\n", text);
+  const bool is_number = text == nullptr || (*text >= '0' && *text <= '9');
+  if (is_number && count >= 0 && count <= 16) return count;
+  dprintf(STDERR_FILENO, "simcuda: SIMCUDA_DEVICES=%s is not 0 to 16, 1 is taken\n", text);
   return 1;
 }
 
