@@ -223,7 +223,7 @@ TEST_F(ReplayerTrialTest, ACapturedSiteIsReportedByItsKernelAndItsSite) {
 
 TEST_F(ReplayerTrialTest, ATensorMapsSiteIsReportedAsCaptured) {
   StartTrial({kFirstSite, kSecondSite});
-  replayer_->AddressTaken(first_ + 64);
+  replayer_->AddressTaken(first_ + 64, "a tensor map");
   const json fault = OnlyFault();
   EXPECT_EQ(fault["fault"], "captured");
   EXPECT_EQ(fault["launch"], "a tensor map");
