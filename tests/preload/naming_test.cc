@@ -1,0 +1,199 @@
+// What names memory where no launch does: seen once, and a swapped block that is named so has the
+// right bytes whenever it is used.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "src/base/units.h"
+#include "src/plan/plan_file.h"
+#include "src/profile/reader.h"
+#include "src/report/run_log.h"
+#include "tests/preload/run_process.h"
+
+namespace ebt::test {
+namespace {
+
+constexpr uint64_t kSlab = 2 * kMiB;
+constexpr int kStepsBefore = 2;  // it is named
+
+struct Way {
+  const char* name;
+  std::vector<const char*> symbols;  // that name it
+};
+std::ostream& operator<<(std::ostream& stream, const Way& way) { return stream << way.name; }
+
+class NamingTest : public testing::TestWithParam<Way> {
+ protected:
+  NamingTest() : folder_(FreshFolder()) {}
+
+  std::string In(const char* name) const { return folder_ + "/" + name; }
+  Outcome Run(const Variables& more) {
+    Variables variables = {{"LD_PRELOAD", Product("libebbtide.so")},
+                           {"LD_LIBRARY_PATH", Product("tests/simcuda")},
+                           {"SIMCUDA_LOG", In("driver.log")}};
+    variables.insert(more.begin(), more.end());
+    return RunProcess({Product("tests/preload/naming_program"), GetParam().name}, variables,
+                      folder_);
+  }
+  profile::Profile Record() {
+    const Outcome outcome = Run({{"EBBTIDE_MODE", "record"},
+                                 {"EBBTIDE_PROFILE", In("p.ebp")},
+                                 {"EBBTIDE_COVERAGE", In("coverage")}});
+    EXPECT_EQ(outcome, (Outcome{0, "", ""}));
+    auto profile = profile::ReadProfile(In("p.ebp"));
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    return profile.ok() ? *std::move(profile) : profile::Profile();
+  }
+  // The state at home on the host, on the device for launches 2 and 3 of the five of a step.
+  void WritePlan(const std::string& program) {
+    const auto slot = [](uint64_t bytes, uint64_t offset, uint64_t site) {
+      plan::Slot slot;
+      slot.bytes = bytes;
+      slot.offset = offset;
+      slot.site = site;
+      return slot;
+    };
+    const auto cold = [&](uint64_t offset, uint64_t site) {
+      plan::Slot state = slot(kSlab, offset, site);
+      state.tier = plan::Tier::kCold;
+      state.persistent = true;
+      return state;
+    };
+    plan::Plan plan;
+    plan.program = program;
+    plan.warm_bytes = 3 * kSlab;
+    plan.cold_bytes = 2 * kSlab;
+    plan.slab_bytes = kSlab;
+    plan.slabs = {{0, 2, 3, 0}, {kSlab, 2, 3, 0}};
+    plan.step_launches = 5;
+    plan.prologue = {cold(3 * kSlab, 11), cold(4 * kSlab, 12), slot(kSlab, 2 * kSlab, 1)};
+    plan.step = {slot(2 * kSlab, 0, 1)};
+    ASSERT_TRUE(plan::WritePlan(plan, In("plan.json")).ok());
+  }
+  // Calls that the driver had, by its own log.
+  std::map<std::string, int> DriversCalls() const {
+    std::map<std::string, int> calls;
+    std::ifstream log(In("driver.log"));
+    for (std::string line; std::getline(log, line);) ++calls[line.substr(0, line.find(' '))];
+    return calls;
+  }
+  std::map<std::string, nlohmann::json> Coverage() const {
+    std::map<std::string, nlohmann::json> rows;
+    std::ifstream file(In("coverage"));
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json row = nlohmann::json::parse(line);
+      rows[row["symbol"]] = row;
+    }
+    return rows;
+  }
+
+  const std::string folder_;
+};
+
+TEST_P(NamingTest, EveryCallIsToldOnce) {
+  Record();
+  std::map<std::string, int> calls = DriversCalls();
+  std::map<std::string, nlohmann::json> rows = Coverage();
+  for (const char* symbol : GetParam().symbols) {
+    const nlohmann::json& row = rows[symbol];
+    ASSERT_FALSE(row.is_null()) << symbol;
+    EXPECT_EQ(row["service"], "told") << symbol;
+    EXPECT_GT(row["linked"], 0) << symbol;
+    EXPECT_EQ(row["linked"], calls[symbol]) << symbol;
+    for (const char* other : {"dlsym", "proc_v1", "proc_v2"}) EXPECT_EQ(row[other], 0) << symbol;
+  }
+}
+
+TEST_P(NamingTest, ASwappedBlockHasTheRightBytes) {
+  const profile::Profile profile = Record();
+  ASSERT_TRUE(profile.metadata.contains("program"));
+  WritePlan(profile.metadata.at("program"));
+  const Outcome outcome = Run({{"EBBTIDE_MODE", "replay"},
+                               {"EBBTIDE_PLAN", In("plan.json")},
+                               {"EBBTIDE_COLD", "swap"},
+                               {"EBBTIDE_HOST_BUDGET", "1GiB"},
+                               {"EBBTIDE_RUN_LOG", In("run.log")}});
+  EXPECT_EQ(outcome, (Outcome{0, "", ""}));
+  const auto log = report::ReadRunLog(In("run.log"));
+  ASSERT_TRUE(log.ok()) << log.status();
+  // Both blocks moved in the steps before.
+  EXPECT_GE(log->Number("hits"), 2 * kStepsBefore);
+}
+
+std::vector<Way> Ways() {
+  return {
+      {"add-kernel-v1", {"cuGraphAddKernelNode"}},
+      {"add-kernel-v2", {"cuGraphAddKernelNode_v2"}},
+      {"add-memcpy", {"cuGraphAddMemcpyNode"}},
+      {"add-memset", {"cuGraphAddMemsetNode"}},
+      {"add-memop", {"cuGraphAddBatchMemOpNode"}},
+      {"add-v1", {"cuGraphAddNode"}},
+      {"add-v2-memset", {"cuGraphAddNode_v2"}},
+      {"add-v2-memcpy", {"cuGraphAddNode_v2"}},
+      {"add-v2-memop", {"cuGraphAddNode_v2"}},
+      {"set-kernel-v1", {"cuGraphKernelNodeSetParams"}},
+      {"set-kernel-v2", {"cuGraphKernelNodeSetParams_v2"}},
+      {"set-memcpy", {"cuGraphMemcpyNodeSetParams"}},
+      {"set-memset", {"cuGraphMemsetNodeSetParams"}},
+      {"set-memop", {"cuGraphBatchMemOpNodeSetParams"}},
+      {"set-any", {"cuGraphNodeSetParams"}},
+      {"exec-kernel-v1", {"cuGraphExecKernelNodeSetParams"}},
+      {"exec-kernel-v2", {"cuGraphExecKernelNodeSetParams_v2"}},
+      {"exec-memcpy", {"cuGraphExecMemcpyNodeSetParams"}},
+      {"exec-memset", {"cuGraphExecMemsetNodeSetParams"}},
+      {"exec-memop", {"cuGraphExecBatchMemOpNodeSetParams"}},
+      {"exec-any", {"cuGraphExecNodeSetParams"}},
+      // What these bring into a graph was told when its own graph was made.
+      {"exec-update-v1", {"cuGraphAddKernelNode_v2"}},
+      {"exec-update-v2", {"cuGraphAddKernelNode_v2"}},
+      {"child-graph", {"cuGraphAddKernelNode_v2"}},
+      {"instantiate-params", {"cuGraphAddKernelNode"}},
+      {"batch-v1", {"cuMemcpyBatchAsync"}},
+      {"batch-v2", {"cuMemcpyBatchAsync_v2"}},
+      {"batch-3d-v1", {"cuMemcpy3DBatchAsync"}},
+      {"batch-3d-v2", {"cuMemcpy3DBatchAsync_v2"}},
+      {"decompress", {"cuMemBatchDecompressAsync"}},
+      {"decompress-unsaid", {"cuMemBatchDecompressAsync"}},
+      {"decompress-count", {"cuMemBatchDecompressAsync"}},
+      {"array-to-device", {"cuMemcpyHtoA_v2", "cuMemcpyAtoA_v2", "cuMemcpyAtoD_v2"}},
+      {"device-to-array", {"cuMemcpyDtoA_v2", "cuMemcpyAtoH_v2"}},
+      {"array-and-host", {"cuMemcpyHtoAAsync_v2", "cuMemcpyAtoHAsync_v2"}},
+      {"write-32-v1", {"cuStreamWriteValue32"}},
+      {"write-32-v2", {"cuStreamWriteValue32_v2"}},
+      {"write-64-v1", {"cuStreamWriteValue64"}},
+      {"write-64-v2", {"cuStreamWriteValue64_v2"}},
+      {"wait-32-v1", {"cuStreamWaitValue32"}},
+      {"wait-32-v2", {"cuStreamWaitValue32_v2"}},
+      {"wait-64-v1", {"cuStreamWaitValue64"}},
+      {"wait-64-v2", {"cuStreamWaitValue64_v2"}},
+      {"memops-v1", {"cuStreamBatchMemOp"}},
+      {"memops-v2", {"cuStreamBatchMemOp_v2"}},
+      {"texture-linear", {"cuTexObjectCreate"}},
+      {"texture-pitched", {"cuTexObjectCreate"}},
+      {"texref", {"cuTexRefSetAddress_v2"}},
+      {"texref-2d-v2", {"cuTexRefSetAddress2D_v2"}},
+      {"texref-2d-v3", {"cuTexRefSetAddress2D_v3"}},
+      {"tensor-tiled", {"cuTensorMapEncodeTiled"}},
+      {"tensor-im2col", {"cuTensorMapEncodeIm2col"}},
+      {"tensor-im2col-wide", {"cuTensorMapEncodeIm2colWide"}},
+      {"tensor-replace", {"cuTensorMapReplaceAddress"}},
+      {"launch-multi-device", {"cuLaunchCooperativeKernelMultiDevice"}},
+      {"launch-grid-async", {"cuParamSetv", "cuLaunchGridAsync"}},
+      {"launch-grid", {"cuParamSetv", "cuLaunchGrid"}},
+      {"launch-one", {"cuParamSetv", "cuLaunch"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryWay, NamingTest, testing::ValuesIn(Ways()), [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& letter : name)
+    if (letter == '-') letter = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace ebt::test
