@@ -201,6 +201,16 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
       return recorder.ContextGone(nullptr);
     case EBT_GRAPH_LAUNCH:
       return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
+    case EBT_CAPTURE_BEGIN:
+      return recorder.CaptureBegun();
+    case EBT_CAPTURE_END:
+      return recorder.CaptureEnded();
+    case EBT_ADDRESS_TAKEN:
+      return recorder.Kept(reinterpret_cast<CUdeviceptr>(object));
+    case EBT_KERNEL_NODE:
+      return recorder.Kept(*static_cast<const ebt_launch*>(detail));
+    case EBT_COPY_NODE:
+      return recorder.Kept(*static_cast<const ebt_copy*>(detail));
     case EBT_BLOCK_EXPORTED:
       return recorder.Exported(reinterpret_cast<CUdeviceptr>(object));
     default:
