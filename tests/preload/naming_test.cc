@@ -1,12 +1,11 @@
 // What names memory where no launch does: seen once, and a swapped block that is named so has the
 // right bytes whenever it is used.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "src/base/units.h"
 #include "src/plan/plan_file.h"
@@ -27,23 +26,22 @@ struct Way {
 };
 std::ostream& operator<<(std::ostream& stream, const Way& way) { return stream << way.name; }
 
-class NamingTest : public testing::TestWithParam<Way> {
+class NamingProgram : public testing::Test {
  protected:
-  NamingTest() : folder_(FreshFolder()) {}
+  NamingProgram() : folder_(FreshFolder()) {}
 
   std::string In(const char* name) const { return folder_ + "/" + name; }
-  Outcome Run(const Variables& more) {
+  Outcome Run(const char* way, const Variables& more) {
     Variables variables = {{"LD_PRELOAD", Product("libebbtide.so")},
                            {"LD_LIBRARY_PATH", Product("tests/simcuda")},
                            {"SIMCUDA_LOG", In("driver.log")}};
     variables.insert(more.begin(), more.end());
-    return RunProcess({Product("tests/preload/naming_program"), GetParam().name}, variables,
-                      folder_);
+    return RunProcess({Product("tests/preload/naming_program"), way}, variables, folder_);
   }
-  profile::Profile Record() {
-    const Outcome outcome = Run({{"EBBTIDE_MODE", "record"},
-                                 {"EBBTIDE_PROFILE", In("p.ebp")},
-                                 {"EBBTIDE_COVERAGE", In("coverage")}});
+  profile::Profile Record(const char* way) {
+    const Outcome outcome = Run(way, {{"EBBTIDE_MODE", "record"},
+                                      {"EBBTIDE_PROFILE", In("p.ebp")},
+                                      {"EBBTIDE_COVERAGE", In("coverage")}});
     EXPECT_EQ(outcome, (Outcome{0, "", ""}));
     auto profile = profile::ReadProfile(In("p.ebp"));
     EXPECT_TRUE(profile.ok()) << profile.status();
@@ -95,8 +93,10 @@ class NamingTest : public testing::TestWithParam<Way> {
   const std::string folder_;
 };
 
+class NamingTest : public NamingProgram, public testing::WithParamInterface<Way> {};
+
 TEST_P(NamingTest, EveryCallIsToldOnce) {
-  Record();
+  Record(GetParam().name);
   std::map<std::string, int> calls = DriversCalls();
   std::map<std::string, nlohmann::json> rows = Coverage();
   for (const char* symbol : GetParam().symbols) {
@@ -110,18 +110,18 @@ TEST_P(NamingTest, EveryCallIsToldOnce) {
 }
 
 TEST_P(NamingTest, ASwappedBlockHasTheRightBytes) {
-  const profile::Profile profile = Record();
+  const profile::Profile profile = Record(GetParam().name);
   ASSERT_TRUE(profile.metadata.contains("program"));
   // The first and the second block of the state.
   ASSERT_GE(profile.blocks.size(), 2u);
   EXPECT_EQ(profile.blocks[0].kept, GetParam().kept);
   EXPECT_FALSE(profile.blocks[1].kept);
   WritePlan(profile.metadata.at("program"));
-  const Outcome outcome = Run({{"EBBTIDE_MODE", "replay"},
-                               {"EBBTIDE_PLAN", In("plan.json")},
-                               {"EBBTIDE_COLD", "swap"},
-                               {"EBBTIDE_HOST_BUDGET", "1GiB"},
-                               {"EBBTIDE_RUN_LOG", In("run.log")}});
+  const Outcome outcome = Run(GetParam().name, {{"EBBTIDE_MODE", "replay"},
+                                                {"EBBTIDE_PLAN", In("plan.json")},
+                                                {"EBBTIDE_COLD", "swap"},
+                                                {"EBBTIDE_HOST_BUDGET", "1GiB"},
+                                                {"EBBTIDE_RUN_LOG", In("run.log")}});
   EXPECT_EQ(outcome, (Outcome{0, "", ""}));
   const auto log = report::ReadRunLog(In("run.log"));
   ASSERT_TRUE(log.ok()) << log.status();
@@ -194,12 +194,52 @@ std::vector<Way> Ways() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryWay, NamingTest, testing::ValuesIn(Ways()), [](const auto& info) {
-  std::string name = info.param.name;
-  for (char& letter : name)
-    if (letter == '-') letter = '_';
+std::string TestName(const Way& way) {
+  std::string name = way.name;
+  std::replace(name.begin(), name.end(), '-', '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryWay, NamingTest, testing::ValuesIn(Ways()),
+                         [](const auto& info) { return TestName(info.param); });
+
+// Work that one call queues is an event each.
+struct Counted {
+  Way way;
+  size_t copies, launches;
+};
+std::ostream& operator<<(std::ostream& stream, const Counted& counted) {
+  return stream << counted.way;
+}
+
+class WorkNamingTest : public NamingProgram, public testing::WithParamInterface<Counted> {};
+
+TEST_P(WorkNamingTest, IsAnEventEach) {
+  size_t copies = 0, launches = 0;
+  for (const profile::Event& event : Record(GetParam().way.name).events) {
+    copies += event.kind == profile::EventKind::kCopy;
+    launches += event.kind == profile::EventKind::kLaunch;
+  }
+  EXPECT_EQ(copies, GetParam().copies);
+  EXPECT_EQ(launches, GetParam().launches);
+}
+
+// The job itself copies three times, and launches 6 times before its 5 steps of 5 launches. The
+// way is used three times.
+INSTANTIATE_TEST_SUITE_P(
+    EveryCall, WorkNamingTest,
+    testing::ValuesIn(std::vector<Counted>{
+        {{"batch-v1", {}, false}, 3 + 3 * 2, 31},
+        {{"batch-v2", {}, false}, 3 + 3 * 2, 31},
+        {{"batch-3d-v1", {}, false}, 3 + 3 * 2, 31},
+        {{"batch-3d-v2", {}, false}, 3 + 3 * 2, 31},
+        {{"decompress", {}, false}, 3 + 3 * 2, 31},       // bytes, and how many
+        {{"array-to-device", {}, false}, 3 + 2 + 3, 31},  // two to fill the array
+        {{"launch-multi-device", {}, false}, 3, 31 + 3 * 1},
+        {{"launch-grid", {}, false}, 3, 31 + 3 * 1},
+        {{"add-kernel-v1", {}, false}, 3, 31},  // a graph's launch is none
+    }),
+    [](const auto& info) { return TestName(info.param.way); });
 
 }  // namespace
 }  // namespace ebt::test

@@ -55,18 +55,19 @@ class ReplayerSwapNamesTest : public SwappedProgram {
     EXPECT_EQ(cuGraphLaunch(exec, stream_), CUDA_SUCCESS);
   }
   // Copies of equal parts, from the block of ones.
-  void Batch(std::vector<CUdeviceptr> dsts, size_t bytes) {
+  void Batch(std::vector<CUdeviceptr> dsts, size_t bytes) { Batch(dsts, bytes, stream_); }
+  void Batch(std::vector<CUdeviceptr> dsts, size_t bytes, CUstream stream) {
     std::vector<CUdeviceptr> srcs(dsts.size(), ones_);
     std::vector<size_t> sizes(dsts.size(), bytes);
     const bool touches = replayer_->Copies(dsts.size(), [&](size_t i) {
-      return ebt_copy{EBT_COPY_UNIFIED, dsts[i], srcs[i], bytes, stream_, 0, bytes, bytes};
+      return ebt_copy{EBT_COPY_UNIFIED, dsts[i], srcs[i], bytes, stream, 0, bytes, bytes};
     });
     EXPECT_TRUE(touches);
     CUmemcpyAttributes attributes{};
     attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     size_t index = 0;
     EXPECT_EQ(cuMemcpyBatchAsync(dsts.data(), srcs.data(), sizes.data(), dsts.size(), &attributes,
-                                 &index, 1, stream_),
+                                 &index, 1, stream),
               CUDA_SUCCESS);
     replayer_->Touched();
   }
@@ -177,6 +178,25 @@ TEST_F(ReplayerSwapNamesTest, ABatchDuringTheStayIsOnPlan) {
   EXPECT_EQ(log.Number("off_plan"), 0);
   EXPECT_EQ(Read(first_), All(1 + 1));
   EXPECT_EQ(Read(second_), All(kSecond + 4));
+}
+
+TEST_F(ReplayerSwapNamesTest, ABatchThatIsCapturedPins) {
+  StartSwapped();
+  Steps(2);
+  const CUstream stream = NewStream();
+  ASSERT_EQ(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  replayer_->CaptureBegun(stream);
+  Batch({first_, second_}, kSlab, stream);
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  replayer_->CaptureEnded(stream);
+  const CUgraphExec exec = Instantiated(graph);
+  Step();
+  LaunchGraph(exec);
+  Step();
+  ExpectInPlace(2);
+  EXPECT_EQ(Read(first_), All(1 + 1));
+  EXPECT_EQ(Read(second_), All(1 + 1));
 }
 
 // Advice and prefetches are for managed memory, which is never served: of a block of ours the
