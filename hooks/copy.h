@@ -132,6 +132,67 @@ EBT_REGION_BODY(Memcpy3D, CUDA_MEMCPY3D)
 EBT_REGION_BODY(Memcpy3DPeer, CUDA_MEMCPY3D_PEER)
 #undef EBT_REGION_BODY
 
+// Copies between an array, which lies at no address, and linear memory.
+template <Slot slot, Mode mode>
+CUresult MemcpyAtoD(CUdeviceptr dst, CUarray src, size_t offset, size_t bytes) {
+  EBT_ENTER(MemcpyAtoD);
+  const Queuing queuing(
+      entry, Region(EBT_COPY_DTOD, {dst, bytes}, {}, {bytes, 1, 1}, DefaultStream<mode>(), 1));
+  return real(dst, src, offset, bytes);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyDtoA(CUarray dst, size_t offset, CUdeviceptr src, size_t bytes) {
+  EBT_ENTER(MemcpyDtoA);
+  const Queuing queuing(
+      entry, Region(EBT_COPY_DTOD, {}, {src, bytes}, {bytes, 1, 1}, DefaultStream<mode>(), 1));
+  return real(dst, offset, src, bytes);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyAtoA(CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t bytes) {
+  EBT_ENTER(MemcpyAtoA);
+  const Queuing queuing(entry,
+                        Region(EBT_COPY_DTOD, {}, {}, {bytes, 1, 1}, DefaultStream<mode>(), 1));
+  return real(dst, dst_offset, src, src_offset, bytes);
+}
+
+inline ebt_copy OutOfArray(const void* dst, size_t bytes, CUstream stream, int synchronous) {
+  return Region(EBT_COPY_DTOH, {Address(dst), bytes}, {}, {bytes, 1, 1}, stream, synchronous);
+}
+inline ebt_copy IntoArray(const void* src, size_t bytes, CUstream stream, int synchronous) {
+  return Region(EBT_COPY_HTOD, {}, {Address(src), bytes}, {bytes, 1, 1}, stream, synchronous);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyAtoH(void* dst, CUarray src, size_t offset, size_t bytes) {
+  EBT_ENTER(MemcpyAtoH);
+  const Queuing queuing(entry, OutOfArray(dst, bytes, DefaultStream<mode>(), 1));
+  return real(dst, src, offset, bytes);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyAtoHAsync(void* dst, CUarray src, size_t offset, size_t bytes, CUstream stream) {
+  EBT_ENTER(MemcpyAtoHAsync);
+  const Queuing queuing(entry, OutOfArray(dst, bytes, Normalized<mode>(stream), 0));
+  return real(dst, src, offset, bytes, stream);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyHtoA(CUarray dst, size_t offset, const void* src, size_t bytes) {
+  EBT_ENTER(MemcpyHtoA);
+  const Queuing queuing(entry, IntoArray(src, bytes, DefaultStream<mode>(), 1));
+  return real(dst, offset, src, bytes);
+}
+
+template <Slot slot, Mode mode>
+CUresult MemcpyHtoAAsync(CUarray dst, size_t offset, const void* src, size_t bytes,
+                         CUstream stream) {
+  EBT_ENTER(MemcpyHtoAAsync);
+  const Queuing queuing(entry, IntoArray(src, bytes, Normalized<mode>(stream), 0));
+  return real(dst, offset, src, bytes, stream);
+}
+
 inline ebt_copy Set(CUdeviceptr dst, size_t bytes, uint64_t span, CUstream stream) {
   return {EBT_COPY_MEMSET, dst, 0, bytes, stream, 0, span, 0};
 }

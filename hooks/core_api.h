@@ -106,11 +106,15 @@ enum ebt_lifecycle {
   EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
   EBT_BLOCK_EXPORTED =
       8,  // cuIpcGetMemHandle was called; object = the device address, detail = its CUresult
-  EBT_PEER_CONTEXT = 9,      // after success: the current context may access object, a CUcontext
-  EBT_POOL_ACCESS = 10,      // after success; object = the pool, detail = one CUmemAccessDesc
-  EBT_ADDRESS_TAKEN = 11,    // before the driver's call; object = a device address that goes into
-                             // something opaque (a tensor map), which work may use at any time
-  EBT_HANDLE_RELEASED = 12,  // before the driver's call; object = a CUmemGenericAllocationHandle
+  EBT_PEER_CONTEXT = 9,    // after success: the current context may access object, a CUcontext
+  EBT_POOL_ACCESS = 10,    // after success; object = the pool, detail = one CUmemAccessDesc
+  EBT_ADDRESS_TAKEN = 11,  // before the driver's call; object = a device address that goes into
+                           // something opaque, which work may use at any time; detail = what that
+                           // is called ("a tensor map")
+  EBT_KERNEL_NODE = 12,    // before the driver's call; detail = the ebt_launch that a graph, which
+                           // somebody builds by hand, will do whenever it is launched
+  EBT_COPY_NODE = 13,      // likewise; detail = an ebt_copy
+  EBT_HANDLE_RELEASED = 14,  // before the driver's call; object = a CUmemGenericAllocationHandle
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -136,6 +140,10 @@ typedef struct ebt_core {
   // after it, whatever it returned.
   int (*launch)(const ebt_launch* launch);
   int (*copy)(const ebt_copy* copy);
+  // As `copy`, for what the driver queues on one stream in one call: copy_at fills in the copy of
+  // an index below `count`.
+  int (*copies)(const void* batch, size_t count,
+                void (*copy_at)(const void* batch, size_t index, ebt_copy* out));
   void (*touched)(void);
 
   int (*mem_info)(size_t* free_bytes, size_t* total_bytes, CUresult* result);

@@ -96,6 +96,13 @@ class Entry {
   const ebt_core* const core;
 };
 
+// Copies that one call queues: core_api.h's `copies`.
+struct Batch {
+  const void* of;
+  size_t count;
+  void (*copy_at)(const void* of, size_t index, ebt_copy* out);
+};
+
 // Scope of one piece of work that is being queued: tells the core when the driver has it.
 class Queuing {
  public:
@@ -103,6 +110,11 @@ class Queuing {
       : core_(entry.core && entry.core->launch(&launch) ? entry.core : nullptr) {}
   Queuing(const Entry& entry, const ebt_copy& copy)
       : core_(entry.core && entry.core->copy(&copy) ? entry.core : nullptr) {}
+  Queuing(const Entry& entry, const Batch& batch)
+      : core_(entry.core && batch.count != 0 &&
+                      entry.core->copies(batch.of, batch.count, batch.copy_at)
+                  ? entry.core
+                  : nullptr) {}
   ~Queuing() {
     if (core_) core_->touched();
   }
@@ -112,6 +124,12 @@ class Queuing {
  private:
   const ebt_core* const core_;
 };
+
+// The address goes into what is called `what` ("a texture"): to be said before the driver's call.
+inline void AddressTaken(const Entry& entry, CUdeviceptr address, const char* what) {
+  if (entry.core && address)
+    entry.core->lifecycle(EBT_ADDRESS_TAKEN, reinterpret_cast<void*>(address), what);
+}
 
 // The driver's function behind a body, NULL if there is none.
 template <Slot slot, typename Function>

@@ -1,14 +1,18 @@
 // The table, expanded: every body instantiated, every symbol exported, every call counted.
 #include "hooks/alloc.h"
+#include "hooks/array.h"
 #include "hooks/async.h"
+#include "hooks/batch.h"
 #include "hooks/context.h"
 #include "hooks/copy.h"
 #include "hooks/front.h"
 #include "hooks/graph.h"
 #include "hooks/launch.h"
+#include "hooks/node.h"
 #include "hooks/query.h"
 #include "hooks/resolve.h"
 #include "hooks/tensor.h"
+#include "hooks/value.h"
 #include "hooks/vmm.h"
 
 namespace ebt::front {

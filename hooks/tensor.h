@@ -7,8 +7,8 @@
 
 namespace ebt::front {
 
-inline void AddressTaken(const Entry& entry, void* address) {
-  if (entry.core && address) entry.core->lifecycle(EBT_ADDRESS_TAKEN, address, nullptr);
+inline void IntoTensorMap(const Entry& entry, const void* address) {
+  AddressTaken(entry, reinterpret_cast<uintptr_t>(address), "a tensor map");
 }
 
 template <Slot slot, Mode mode>
@@ -18,7 +18,7 @@ CUresult TensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                               CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   EBT_ENTER(TensorMapEncodeTiled);
-  AddressTaken(entry, address);
+  IntoTensorMap(entry, address);
   return real(map, type, rank, address, dims, strides, box, element_strides, interleave, swizzle,
               promotion, fill);
 }
@@ -31,15 +31,29 @@ CUresult TensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType type, cuuin
                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
   EBT_ENTER(TensorMapEncodeIm2col);
-  AddressTaken(entry, address);
+  IntoTensorMap(entry, address);
   return real(map, type, rank, address, dims, strides, lower, upper, channels, pixels,
               element_strides, interleave, swizzle, promotion, fill);
 }
 
 template <Slot slot, Mode mode>
+CUresult TensorMapEncodeIm2colWide(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank,
+                                   void* address, const cuuint64_t* dims, const cuuint64_t* strides,
+                                   int lower, int upper, cuuint32_t channels, cuuint32_t pixels,
+                                   const cuuint32_t* element_strides,
+                                   CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode wide,
+                                   CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                   CUtensorMapFloatOOBfill fill) {
+  EBT_ENTER(TensorMapEncodeIm2colWide);
+  IntoTensorMap(entry, address);
+  return real(map, type, rank, address, dims, strides, lower, upper, channels, pixels,
+              element_strides, interleave, wide, swizzle, promotion, fill);
+}
+
+template <Slot slot, Mode mode>
 CUresult TensorMapReplaceAddress(CUtensorMap* map, void* address) {
   EBT_ENTER(TensorMapReplaceAddress);
-  AddressTaken(entry, address);
+  IntoTensorMap(entry, address);
   return real(map, address);
 }
 

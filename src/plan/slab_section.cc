@@ -128,7 +128,7 @@ class SectionMaker {
     SlabSection section;
     for (uint32_t i = 0; i < tiers_.size(); ++i) {
       const Traits& traits = behaviour_.traits[i];
-      if (in_place_[i]) continue;
+      if (in_place_[i] || profile_.blocks[timeline_.lives[i].block].kept) continue;
       if (tiers_[i] == Tier::kCold && timeline_.lives[i].span == Span::kPersistent &&
           traits.block_class == BlockClass::kOptimizerState && traits.idle >= kIdleEnough) {
         section.lives.push_back(i);

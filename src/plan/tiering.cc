@@ -20,6 +20,8 @@ constexpr int kMaxPackings = 8;
 constexpr int kMaxSlabPackings = 6;
 constexpr double kTightEnough = 1.01;
 
+constexpr int kLastResort = 3;  // of Candidate::rank, the largest
+
 // What goes cold together: a persistent block, or all blocks of one site and size, so that the
 // warm-up steps obey the budget too.
 struct Candidate {
@@ -56,7 +58,7 @@ class Chooser {
     for (uint32_t i = 0; i < tiers.size(); ++i) {
       const Traits& traits = behaviour_.traits[i];
       if (tiers[i] != Tier::kNative && traits.block_class == BlockClass::kOptimizerState &&
-          traits.idle >= kIdleEnough && Bytes(i) >= kSmallestCold) {
+          traits.idle >= kIdleEnough && Bytes(i) >= kSmallestCold && !Kept(i)) {
         tiers[i] = Tier::kCold;
       }
     }
@@ -81,6 +83,9 @@ class Chooser {
 
  private:
   uint64_t Bytes(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].bytes; }
+
+  // Work that no launch shows may use it: how often is not known.
+  bool Kept(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].kept; }
 
   void MarkHot() {
     std::vector<uint32_t> hot;
@@ -130,14 +135,16 @@ class Chooser {
       if (life.span == Span::kPersistent) {
         const bool missed = !life.touches.empty() &&
                             behaviour_.traits[i].block_class != BlockClass::kOptimizerState;
-        candidates_.push_back({.lives = {i}, .rank = missed ? 1 : 0});
+        candidates_.push_back({.lives = {i}, .rank = Kept(i) ? kLastResort : missed ? 1 : 0});
         continue;
       }
       const Lived& same = life.twin == kNoTwin ? life : timeline_.lives[life.twin];
       groups[{profile_.blocks[same.block].site, Bytes(i)}].lives.push_back(i);
     }
     for (auto& [key, group] : groups) {
-      group.rank = 2;
+      const bool kept =
+          std::any_of(group.lives.begin(), group.lives.end(), [&](uint32_t i) { return Kept(i); });
+      group.rank = kept ? kLastResort : 2;
       if (LongLived(group)) candidates_.push_back(std::move(group));
     }
     for (Candidate& candidate : candidates_) SetWorth(candidate);

@@ -33,6 +33,7 @@ enum class ChunkType : uint8_t {
   kFunctions = 3,
   kEvents = 4,
   kEnd = 5,
+  kKept = 128,
 };
 // Chunks of an unknown type from here on may be skipped by a reader that does not know them.
 inline constexpr uint8_t kFirstOptionalChunk = 128;
@@ -50,6 +51,7 @@ enum class RecordKind : uint8_t {
   kGraph = 7,
   kFailed = 8,
   kExported = 9,
+  kKept = 64,  // in no chunk of events: a block of a kKept chunk, on its way there
 };
 // Bit 7 of an event's tag: its sequence number is its predecessor's plus one, and left out.
 inline constexpr uint8_t kNextInSequence = 0x80;

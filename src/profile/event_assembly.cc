@@ -24,6 +24,10 @@ class Assembly {
     for (FileEvent& event : from_.events) {
       if (absl::Status status = Take(event); !status.ok()) return status;
     }
+    for (const uint32_t file_id : from_.kept) {
+      if (const auto it = ids_.find(file_id); it != ids_.end())
+        profile_.blocks[it->second].kept = true;
+    }
     return absl::OkStatus();
   }
 

@@ -24,6 +24,7 @@ struct FileEvents {
   std::vector<FileEvent> events;
   std::vector<Block> allocs;            // id: the file's number
   std::vector<uint64_t> alloc_offsets;  // where in the file each stands
+  std::vector<uint32_t> kept;           // blocks, by the file's numbers
 };
 
 // Sorts by sequence, numbers blocks densely in order of allocation, and drops what names blocks

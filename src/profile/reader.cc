@@ -99,7 +99,7 @@ class Parser {
       return Damaged(at_, fmt::format("a chunk of {} bytes does not match its checksum", length));
     }
     const uint64_t chunk_at = std::exchange(at_, payload_at + length);
-    if (type >= kFirstOptionalChunk) return true;
+    if (type >= kFirstOptionalChunk && type != static_cast<uint8_t>(ChunkType::kKept)) return true;
     if (codec != static_cast<uint8_t>(Codec::kNone)) {
       return Newer(chunk_at + 1, fmt::format("a chunk is packed with codec {}", codec));
     }
@@ -123,6 +123,9 @@ class Parser {
         break;
       case ChunkType::kEnd:
         ParseEnd(in);
+        break;
+      case ChunkType::kKept:
+        ParseKept(in);
         break;
       default:
         return Newer(chunk_at, fmt::format("a chunk has the type {}", static_cast<int>(type)));
@@ -245,8 +248,18 @@ class Parser {
       case RecordKind::kExported:
         event.block = BlockNumber(in);
         return;
+      case RecordKind::kKept:
+        break;
     }
     in.Fail("an event is of an unknown kind");
+  }
+
+  void ParseKept(Cursor& in) {
+    for (uint64_t left = in.Count(1, "more blocks than the chunk can hold"); left > 0 && in.ok();
+         --left) {
+      const uint32_t block = BlockNumber(in);
+      if (in.ok()) events_.kept.push_back(block);
+    }
   }
 
   void ParseAlloc(Cursor& in, FileEvent& from, uint64_t offset) {

@@ -34,6 +34,7 @@ struct Block {
   uint64_t alloc_at = 0;
   uint64_t free_at = kNever;
   bool exported = false;  // another process may hold it: stays native
+  bool kept = false;      // a graph, a tensor map or the like names it at any time: is not swapped
 };
 
 struct Function {

@@ -70,7 +70,12 @@ absl::Status AppendAll(const Profile& profile, ProfileWriter& writer) {
     if (!record.ok()) return record.status();
     record->sequence = sequence++;
     if (absl::Status status = writer.AppendEvents({&*record, 1}); !status.ok()) return status;
-    if (record->kind != RecordKind::kAlloc || !profile.blocks[record->block].exported) continue;
+    if (record->kind != RecordKind::kAlloc) continue;
+    if (profile.blocks[record->block].kept) {
+      const EventRecord kept{.kind = RecordKind::kKept, .block = record->block};
+      if (absl::Status status = writer.AppendEvents({&kept, 1}); !status.ok()) return status;
+    }
+    if (!profile.blocks[record->block].exported) continue;
     const EventRecord exported{
         .sequence = sequence++, .kind = RecordKind::kExported, .block = record->block};
     if (absl::Status status = writer.AppendEvents({&exported, 1}); !status.ok()) return status;

@@ -136,6 +136,8 @@ ProfileWriter& ProfileWriter::operator=(ProfileWriter&& other) noexcept {
   failed_ = std::move(other.failed_);
   pending_ = std::move(other.pending_);
   pending_count_ = other.pending_count_;
+  kept_ = std::move(other.kept_);
+  kept_count_ = other.kept_count_;
   first_sequence_ = other.first_sequence_;
   last_sequence_ = other.last_sequence_;
   events_ = other.events_;
@@ -237,6 +239,11 @@ absl::Status ProfileWriter::AddFunctions(absl::Span<const std::string> names) {
 }
 
 void ProfileWriter::Encode(const EventRecord& event) {
+  if (event.kind == RecordKind::kKept) {
+    PutVarint(kept_, event.block);
+    ++kept_count_;
+    return;
+  }
   const bool first = pending_count_ == 0;
   if (first) first_sequence_ = event.sequence;
   const bool next = !first && event.sequence == last_sequence_ + 1;
@@ -293,6 +300,8 @@ void ProfileWriter::Encode(const EventRecord& event) {
     case RecordKind::kExported:
       PutVarint(pending_, event.block);
       break;
+    case RecordKind::kKept:
+      break;
   }
   last_sequence_ = event.sequence;
   ++pending_count_;
@@ -303,13 +312,21 @@ absl::Status ProfileWriter::AppendEvents(absl::Span<const EventRecord> events) {
   if (!failed_.ok()) return failed_;
   for (const EventRecord& event : events) {
     Encode(event);
-    if (pending_.size() < kEventChunkBytes) continue;
+    if (pending_.size() < kEventChunkBytes && kept_.size() < kEventChunkBytes) continue;
     if (absl::Status status = Flush(); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 absl::Status ProfileWriter::Flush() {
+  if (absl::Status status = FlushEvents(); !status.ok() || kept_count_ == 0) return status;
+  std::string payload;
+  PutVarint(payload, std::exchange(kept_count_, 0));
+  payload.append(std::exchange(kept_, {}));
+  return WriteChunk(ChunkType::kKept, payload);
+}
+
+absl::Status ProfileWriter::FlushEvents() {
   if (!failed_.ok() || pending_count_ == 0) return failed_;
   std::string payload;
   payload.reserve(pending_.size() + 20);

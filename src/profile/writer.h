@@ -83,12 +83,15 @@ class ProfileWriter {
   absl::Status WriteChunk(ChunkType type, std::string_view payload);
   absl::Status WriteBytes(std::string_view bytes);
   void Encode(const EventRecord& event);
+  absl::Status FlushEvents();
 
   int fd_ = -1;
   std::string path_;
   absl::Status failed_;
   std::string pending_;  // encoded events of the chunk in the making, without its prefix
   uint64_t pending_count_ = 0;
+  std::string kept_;  // blocks of the next kKept chunk, encoded
+  uint64_t kept_count_ = 0;
   uint64_t first_sequence_ = 0;
   uint64_t last_sequence_ = 0;
   uint64_t events_ = 0;

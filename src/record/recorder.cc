@@ -22,6 +22,7 @@ using std::chrono::steady_clock;
 constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait for the next round
 constexpr auto kLongestWait = milliseconds(1000);
 constexpr auto kLongestClose = milliseconds(2000);
+constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
 
 uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return 0;
@@ -87,6 +88,38 @@ void PushFrees(RecorderState& state, ThreadBuffer& buffer, const std::vector<uin
   for (const uint32_t block : blocks) {
     Push(state, buffer, {.kind = RecordKind::kFree, .block = block});
   }
+}
+
+// Says of each block that it is kept, and hardly ever twice.
+void PushKept(RecorderState& state, ThreadBuffer& buffer, const std::vector<uint32_t>& blocks) {
+  for (const uint32_t block : blocks) {
+    {
+      std::lock_guard lock(state.kept_mutex);
+      if (state.kept.size() >= kMostKept) state.kept.clear();
+      if (!state.kept.insert(block).second) continue;
+    }
+    Push(state, buffer, {.kind = RecordKind::kKept, .block = block});
+  }
+}
+
+// Work on the stream goes into a graph.
+bool Captured(RecorderState& state, CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return state.captures.load(std::memory_order_relaxed) > 0 &&
+         state.driver.fn_cuStreamIsCapturing != nullptr &&
+         state.driver.fn_cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+void FindNamed(const RecorderState& state, const ebt_copy& copy, std::vector<uint32_t>& touched) {
+  std::array<uint64_t, 2> words;
+  size_t count = 0;
+  for (const uint64_t address : {copy.dst, copy.src}) {
+    if (state.live.MayContain(address)) words[count++] = address;
+  }
+  touched.clear();
+  state.live.Find({words.data(), count}, touched);
+  if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();
 }
 
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
@@ -197,6 +230,7 @@ void Recorder::Launched(const ebt_launch& launch) noexcept {
     ThreadBuffer::Scratch* scratch = buffer.scratch();
     std::vector<uint32_t>& touched = scratch != nullptr ? scratch->touched : own;
     ScanLaunch(launch, *layout, state.live, touched);
+    if (Captured(state, launch.stream)) PushKept(state, buffer, touched);
     if (state.clock.Due()) RecordMark(state, buffer, launch.stream);
     state.last_launch_stream.store(launch.stream, std::memory_order_relaxed);
     state.launched.store(true, std::memory_order_relaxed);
@@ -214,14 +248,8 @@ void Recorder::Copied(const ebt_copy& copy) noexcept {
     std::vector<uint32_t> own;
     ThreadBuffer::Scratch* scratch = buffer.scratch();
     std::vector<uint32_t>& touched = scratch != nullptr ? scratch->touched : own;
-    touched.clear();
-    std::array<uint64_t, 2> words;
-    size_t count = 0;
-    for (const uint64_t address : {copy.dst, copy.src}) {
-      if (state.live.MayContain(address)) words[count++] = address;
-    }
-    state.live.Find({words.data(), count}, touched);
-    if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();
+    FindNamed(state, copy, touched);
+    if (Captured(state, copy.stream)) PushKept(state, buffer, touched);
     Push(state, buffer,
          {.kind = RecordKind::kCopy,
           .copy = static_cast<profile::CopyKind>(copy.kind),
@@ -253,6 +281,41 @@ void Recorder::Exported(CUdeviceptr ptr) noexcept {
       Push(state, buffer, {.kind = RecordKind::kExported, .block = block});
     }
   });
+}
+
+void Recorder::Kept(CUdeviceptr ptr) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    std::vector<uint32_t> blocks;
+    const uint64_t word = ptr;
+    if (state.live.MayContain(word)) state.live.Find({&word, 1}, blocks);
+    PushKept(state, buffer, blocks);
+  });
+}
+
+void Recorder::Kept(const ebt_launch& launch) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    const FunctionLayout* layout = state.functions.Find(launch.function);
+    if (layout == nullptr) return;
+    std::vector<uint32_t> blocks;
+    ScanLaunch(launch, *layout, state.live, blocks);
+    PushKept(state, buffer, blocks);
+  });
+}
+
+void Recorder::Kept(const ebt_copy& copy) noexcept {
+  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+    std::vector<uint32_t> blocks;
+    FindNamed(state, copy, blocks);
+    PushKept(state, buffer, blocks);
+  });
+}
+
+void Recorder::CaptureBegun() noexcept { state_->captures.fetch_add(1, std::memory_order_relaxed); }
+
+void Recorder::CaptureEnded() noexcept {
+  int captures = state_->captures.load(std::memory_order_relaxed);
+  while (captures > 0 && !state_->captures.compare_exchange_weak(captures, captures - 1)) {
+  }
 }
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {

@@ -55,6 +55,12 @@ class Recorder {
   void Copied(const ebt_copy& copy) noexcept;                           // before it
   void Marked(int what, const char* name) noexcept;                     // enum ebt_mark
   void Exported(CUdeviceptr ptr) noexcept;
+  // Work that is not told may use what is named: a graph will, or something opaque names it.
+  void Kept(CUdeviceptr ptr) noexcept;
+  void Kept(const ebt_launch& launch) noexcept;
+  void Kept(const ebt_copy& copy) noexcept;
+  void CaptureBegun() noexcept;
+  void CaptureEnded() noexcept;  // also where none had begun
   // Before the driver's call. stream: NULL where it is not known.
   void GraphLaunched(void* exec, CUstream stream = nullptr) noexcept;
   void StreamDestroyed(CUstream stream) noexcept;  // before the driver's call

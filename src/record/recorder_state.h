@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "src/driver/driver_api.h"
 #include "src/driver/function_table.h"
 #include "src/profile/writer.h"
@@ -46,6 +47,7 @@ struct RecorderState {
   NumberTable streams{1, 0xffff};
   NumberTable graphs{0, 0xffffffff};
   std::atomic<uint32_t> next_block{0};
+  std::atomic<int> captures{0};                 // of streams, begun and not ended
   std::atomic<uint64_t> context_generation{1};  // changes when a context goes
   std::atomic<CUstream> last_launch_stream{nullptr};
   std::atomic<bool> launched{false};
@@ -55,6 +57,9 @@ struct RecorderState {
 
   // The writer holds it while it is in the driver, ContextGone while it drops a context.
   std::mutex driver_mutex;
+
+  std::mutex kept_mutex;
+  absl::flat_hash_set<uint32_t> kept;  // blocks that have been told to be
 
   std::mutex mutex;  // of what follows
   std::condition_variable wake, done;

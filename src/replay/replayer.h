@@ -13,6 +13,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
 #include "src/base/config.h"
@@ -53,9 +54,15 @@ class Replayer {
   // Before the driver's call. True: Touched is to be called by the same thread right after it.
   bool Launch(const ebt_launch& launch);
   bool Copy(const ebt_copy& copy);
+  // One piece of work on one stream: the copies of the indices below `count`.
+  bool Copies(size_t count, absl::FunctionRef<ebt_copy(size_t)> copy_at);
   void Touched();
-  void GraphLaunch(CUstream stream);   // before the driver's call
-  void AddressTaken(CUdeviceptr ptr);  // it goes into something opaque
+  void GraphLaunch(CUstream stream);  // before the driver's call
+  // It goes into something opaque, which people call `what`.
+  void AddressTaken(CUdeviceptr ptr, const char* what);
+  // A graph's node is made or changed, before the driver's call.
+  void NodeMade(const ebt_launch& launch);
+  void NodeMade(const ebt_copy& copy);
 
   bool MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   bool AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
@@ -120,6 +127,9 @@ class Replayer {
   // Brings what the calling thread's work names to where the work will find it.
   template <typename Name>
   bool Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name);
+
+  // Work may use `named` at any time from now on.
+  void Keep(Space& space, const std::vector<tier::Extent>& named, const char* what);
 
   // What is told while the program runs (reports.cc).
   void OpenTrialOutcome();

@@ -64,24 +64,35 @@ bool Replayer::Launch(const ebt_launch& launch) {
 }
 
 bool Replayer::Copy(const ebt_copy& copy) {
+  return Copies(1, [&](size_t) { return copy; });
+}
+
+bool Replayer::Copies(size_t count, absl::FunctionRef<ebt_copy(size_t)> copy_at) {
   std::shared_ptr<Space> space = NamingSpace();
-  if (!space) return false;
+  if (!space || count == 0) return false;
   Touching& touching = ThisThread();
   touching.extents.clear();
-  space->named()->OfSpan(copy.dst, copy.dst_span, &touching.extents);
-  space->named()->OfSpan(copy.src, copy.src_span, &touching.extents);
-  const bool touches = Touch(space, copy.stream, [&](Space&) {
-    return std::string(copy.kind == EBT_COPY_MEMSET ? "a memset" : "a copy");
+  const ebt_copy first = copy_at(0);
+  bool in = false, out = false;
+  for (size_t i = 0; i < count; ++i) {
+    const ebt_copy copy = copy_at(i);
+    space->named()->OfSpan(copy.dst, copy.dst_span, &touching.extents);
+    space->named()->OfSpan(copy.src, copy.src_span, &touching.extents);
+    in = in || GoesIn(copy);
+    out = out || GoesOut(copy);
+  }
+  const bool touches = Touch(space, first.stream, [&](Space&) {
+    return std::string(first.kind == EBT_COPY_MEMSET ? "a memset" : "a copy");
   });
-  if (!space->swap() || !(GoesIn(copy) || GoesOut(copy)) || Capturing(copy.stream) ||
+  if (!space->swap() || !(in || out) || Capturing(first.stream) ||
       CurrentContext(driver_).context() != space->context())
     return touches;
   // Behind the touches: what the copy itself must wait for is no reason to give way.
   using Direction = tier::Mover::Direction;
-  if (GoesIn(copy)) touching.in = space->swap()->application(Direction::kIn).Begin(copy.stream);
-  if (GoesOut(copy)) touching.out = space->swap()->application(Direction::kOut).Begin(copy.stream);
-  touching.stream = copy.stream;
-  touching.synchronous = copy.synchronous != 0;
+  if (in) touching.in = space->swap()->application(Direction::kIn).Begin(first.stream);
+  if (out) touching.out = space->swap()->application(Direction::kOut).Begin(first.stream);
+  touching.stream = first.stream;
+  touching.synchronous = first.synchronous != 0;
   touching.space = std::move(space);
   return true;
 }
@@ -89,7 +100,7 @@ bool Replayer::Copy(const ebt_copy& copy) {
 void Replayer::GraphLaunch(CUstream stream) {
   launches_.fetch_add(1, std::memory_order_relaxed);
   LaunchPoints(stream);
-  // What a graph names was pinned when it was captured.
+  // What a graph names was pinned when it was captured or its nodes were made.
   const std::shared_ptr<Space> space = NamingSpace();
   if (space && space->trial()) {
     space->trial()->Begin({}, "a graph", captures_.load(std::memory_order_relaxed) != 0);
@@ -139,7 +150,7 @@ void Replayer::Touched() {
   space->swap()->application(Direction::kOut).End(out, touching.stream, touching.synchronous);
 }
 
-void Replayer::AddressTaken(CUdeviceptr ptr) {
+void Replayer::AddressTaken(CUdeviceptr ptr, const char* what) {
   const std::shared_ptr<Space> space = NamingSpace();
   if (!space) return;
   Block block{};
@@ -149,10 +160,36 @@ void Replayer::AddressTaken(CUdeviceptr ptr) {
     if (at == blocks_.end() || at->second.arena != space->swapped()) return;
     block = at->second;
   }
-  if (space->swap()) space->swap()->Pin(block.offset, block.bytes);
-  if (space->trial()) {
-    space->trial()->Begin({{block.offset, block.bytes}}, "a tensor map", /*capturing=*/true);
-    space->trial()->Queued();
+  Keep(*space, {{block.offset, block.bytes}}, what);
+}
+
+void Replayer::NodeMade(const ebt_launch& launch) {
+  const std::shared_ptr<Space> space = NamingSpace();
+  if (!space) return;
+  std::vector<tier::Extent> named;
+  space->named()->OfLaunch(launch, &named);
+  Keep(*space, named, "a graph's kernel");
+}
+
+void Replayer::NodeMade(const ebt_copy& copy) {
+  const std::shared_ptr<Space> space = NamingSpace();
+  if (!space) return;
+  std::vector<tier::Extent> named;
+  space->named()->OfSpan(copy.dst, copy.dst_span, &named);
+  space->named()->OfSpan(copy.src, copy.src_span, &named);
+  Keep(*space, named, copy.kind == EBT_COPY_MEMSET ? "a graph's memset" : "a graph's copy");
+}
+
+void Replayer::Keep(Space& space, const std::vector<tier::Extent>& named, const char* what) {
+  if (named.empty()) return;
+  // Whoever makes a node or a map may be in any context, or in none.
+  const CurrentContext current(driver_);
+  driver_.fn_cuCtxSetCurrent(space.context());
+  for (const tier::Extent& extent : named)
+    if (space.swap()) space.swap()->Pin(extent.offset, extent.bytes);
+  if (space.trial()) {
+    space.trial()->Begin(named, what, /*capturing=*/true);
+    space.trial()->Queued();
   }
 }
 

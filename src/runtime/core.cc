@@ -90,6 +90,21 @@ int Copy(const ebt_copy* copy) {
   });
 }
 
+int Copies(const void* batch, size_t count,
+           void (*copy_at)(const void* batch, size_t index, ebt_copy* out)) {
+  return Caught(0, [&]() -> int {
+    const auto copy = [&](size_t index) {
+      ebt_copy one{};
+      copy_at(batch, index, &one);
+      return one;
+    };
+    if (auto* replayer = g_engine->replayer()) return replayer->Copies(count, copy);
+    auto* recorder = g_engine->recorder();
+    for (size_t i = 0; recorder && i < count; ++i) recorder->Copied(copy(i));
+    return 0;
+  });
+}
+
 void Touched() {
   Caught(0, [&] {
     if (auto* replayer = g_engine->replayer()) replayer->Touched();
@@ -152,7 +167,12 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_GRAPH_LAUNCH:  // counts as one launch, as it does in a recording
       return replayer.GraphLaunch(static_cast<CUstream>(const_cast<void*>(detail)));
     case EBT_ADDRESS_TAKEN:
-      return replayer.AddressTaken(reinterpret_cast<CUdeviceptr>(object));
+      return replayer.AddressTaken(reinterpret_cast<CUdeviceptr>(object),
+                                   static_cast<const char*>(detail));
+    case EBT_KERNEL_NODE:
+      return replayer.NodeMade(*static_cast<const ebt_launch*>(detail));
+    case EBT_COPY_NODE:
+      return replayer.NodeMade(*static_cast<const ebt_copy*>(detail));
     case EBT_POOL_CREATE:
       return replayer.PoolCreated(static_cast<CUmemoryPool>(object),
                                   *static_cast<const CUmemPoolProps*>(detail));
@@ -181,6 +201,16 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
       return recorder.ContextGone(nullptr);
     case EBT_GRAPH_LAUNCH:
       return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
+    case EBT_CAPTURE_BEGIN:
+      return recorder.CaptureBegun();
+    case EBT_CAPTURE_END:
+      return recorder.CaptureEnded();
+    case EBT_ADDRESS_TAKEN:
+      return recorder.Kept(reinterpret_cast<CUdeviceptr>(object));
+    case EBT_KERNEL_NODE:
+      return recorder.Kept(*static_cast<const ebt_launch*>(detail));
+    case EBT_COPY_NODE:
+      return recorder.Kept(*static_cast<const ebt_copy*>(detail));
     case EBT_BLOCK_EXPORTED:
       return recorder.Exported(reinterpret_cast<CUdeviceptr>(object));
     case EBT_HANDLE_RELEASED:
@@ -230,6 +260,7 @@ const ebt_core kCore = {
     .free = &Free,
     .launch = &Launch,
     .copy = &Copy,
+    .copies = &Copies,
     .touched = &Touched,
     .mem_info = &MemInfo,
     .address_range = &AddressRange,

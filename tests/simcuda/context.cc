@@ -8,7 +8,22 @@
 namespace sim {
 namespace {
 
-thread_local std::vector<Context*> t_stack;
+// Never destroyed: at the end of a process its threads' locals go before those who still call.
+class ContextStack {
+ public:
+  bool empty() const { return depth_ == 0; }
+  Context*& back() { return contexts_[depth_ - 1]; }
+  void push_back(Context* context) {
+    if (depth_ < kDeepest) contexts_[depth_++] = context;
+  }
+  void pop_back() { --depth_; }
+
+ private:
+  static constexpr int kDeepest = 64;
+  Context* contexts_[kDeepest];
+  int depth_ = 0;
+};
+thread_local ContextStack t_stack;
 
 Context* Known(CUcontext handle) {
   Context* context = reinterpret_cast<Context*>(handle);

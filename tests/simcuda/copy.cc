@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "api.h"
+#include "graph.h"
 #include "state.h"
 
 namespace sim {
@@ -86,6 +87,14 @@ CUresult Move(const Shape& shape, Device* device) {
   return CUDA_SUCCESS;
 }
 
+Work WorkOf(const Shape& shape, Device* device) {
+  Work work;
+  work.engine = [shape] { return RouteOf(shape).engine; };
+  work.duration = [shape, device] { return CopyTime(shape, device); };
+  work.effect = [shape, device] { return Move(shape, device); };
+  return work;
+}
+
 CUresult Copy(const Shape& shape, CUstream handle, bool synchronous) {
   Stream* stream = FindStream(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -109,10 +118,8 @@ CUresult Copy(const Shape& shape, CUstream handle, bool synchronous) {
     stage.dst_plane = shape.width * shape.rows;
     if (Move(stage, device) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
   }
-  Work work;
-  work.engine = [from] { return RouteOf(from).engine; };
-  work.duration = [from, device] { return CopyTime(from, device); };
-  work.effect = [from, device, staged] { return Move(from, device); };
+  Work work = WorkOf(from, device);
+  if (staged) work.effect = [from, device, staged] { return Move(from, device); };
   TokenRef done = Enqueue(stream, std::move(work));
   const bool blocks = synchronous || (route.dst.pageable && !KnownDeviceAddress(shape.dst)) ||
                       route.dst.managed_host || route.src.managed_host;
@@ -149,12 +156,12 @@ CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream stream, bool synchronous) {
   return Copy(shape, stream, synchronous);
 }
 
-CUresult Copy3D(const CUDA_MEMCPY3D* copy, CUstream stream, bool synchronous) {
+CUresult ShapeOf(const CUDA_MEMCPY3D* copy, Shape* out) {
   if (copy == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (copy->srcMemoryType == CU_MEMORYTYPE_ARRAY || copy->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  Shape shape;
+  Shape& shape = *out;
   shape.src_pitch = copy->srcPitch == 0 ? copy->WidthInBytes : copy->srcPitch;
   shape.dst_pitch = copy->dstPitch == 0 ? copy->WidthInBytes : copy->dstPitch;
   shape.src_plane = shape.src_pitch * (copy->srcHeight == 0 ? copy->Height : copy->srcHeight);
@@ -168,7 +175,34 @@ CUresult Copy3D(const CUDA_MEMCPY3D* copy, CUstream stream, bool synchronous) {
   shape.width = copy->WidthInBytes;
   shape.rows = copy->Height;
   shape.planes = copy->Depth;
-  return Copy(shape, stream, synchronous);
+  return CUDA_SUCCESS;
+}
+
+CUresult Copy3D(const CUDA_MEMCPY3D* copy, CUstream stream, bool synchronous) {
+  Shape shape;
+  const CUresult result = ShapeOf(copy, &shape);
+  return result == CUDA_SUCCESS ? Copy(shape, stream, synchronous) : result;
+}
+
+// Between two pointers: lengths are bytes.
+CUresult ShapeOf(const CUDA_MEMCPY3D_BATCH_OP& one, Shape* out) {
+  if (one.src.type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+      one.dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  const auto& src = one.src.op.ptr;
+  const auto& dst = one.dst.op.ptr;
+  Shape& shape = *out;
+  shape.src = src.ptr;
+  shape.dst = dst.ptr;
+  shape.width = one.extent.width;
+  shape.rows = one.extent.height;
+  shape.planes = one.extent.depth;
+  shape.src_pitch = src.rowLength == 0 ? shape.width : src.rowLength;
+  shape.dst_pitch = dst.rowLength == 0 ? shape.width : dst.rowLength;
+  shape.src_plane = shape.src_pitch * (src.layerHeight == 0 ? shape.rows : src.layerHeight);
+  shape.dst_plane = shape.dst_pitch * (dst.layerHeight == 0 ? shape.rows : dst.layerHeight);
+  return CUDA_SUCCESS;
 }
 
 template <typename T>
@@ -177,15 +211,11 @@ void Fill(uint64_t address, T value, uint64_t count) {
 }
 
 template <typename T>
-CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t height,
-                CUstream handle) {
-  Stream* stream = FindStream(handle);
-  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (width == 0 || height == 0) return CUDA_SUCCESS;
+CUresult MemsetWork(CUdeviceptr address, size_t pitch, T value, size_t width, size_t height,
+                    Device* device, Work* work) {
   if (address == 0 || address % sizeof(T) != 0 || !KnownDeviceAddress(address)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  Device* device = stream->context->device;
   const uint64_t row_bytes = width * sizeof(T);
   auto rows_accessible = [=] {
     for (uint64_t row = 0; row < height; ++row) {
@@ -193,9 +223,8 @@ CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t
     }
     return true;
   };
-  Work work;
-  work.engine = [] { return Engine::kCompute; };
-  work.duration = [=]() -> Ns {
+  work->engine = [] { return Engine::kCompute; };
+  work->duration = [=]() -> Ns {
     if (!rows_accessible()) return kMemsetMinimum;
     Traffic traffic;
     AccessScope access;
@@ -204,13 +233,25 @@ CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t
     }
     return std::max(kMemsetMinimum, TrafficTime(traffic));
   };
-  work.effect = [=] {
+  work->effect = [=] {
     if (!rows_accessible()) return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (uint64_t row = 0; row < height; ++row) Fill(address + row * pitch, value, width);
     return CUDA_SUCCESS;
   };
-  Enqueue(stream, std::move(work));
   return CUDA_SUCCESS;
+}
+
+template <typename T>
+CUresult Memset(CUdeviceptr address, size_t pitch, T value, size_t width, size_t height,
+                CUstream handle) {
+  Stream* stream = FindStream(handle);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (width == 0 || height == 0) return CUDA_SUCCESS;
+  Work work;
+  const CUresult result =
+      MemsetWork(address, pitch, value, width, height, stream->context->device, &work);
+  if (result == CUDA_SUCCESS) Enqueue(stream, std::move(work));
+  return result;
 }
 
 CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
@@ -251,6 +292,65 @@ CUresult Memcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
 CUresult Memcpy3D(const CUDA_MEMCPY3D* copy) { return Copy3D(copy, nullptr, true); }
 CUresult Memcpy3DAsync(const CUDA_MEMCPY3D* copy, CUstream stream) {
   return Copy3D(copy, stream, false);
+}
+
+CUresult CopyNodeWork(const CUDA_MEMCPY3D* copy, Work* work) {
+  Shape shape;
+  const CUresult result = ShapeOf(copy, &shape);
+  if (result == CUDA_SUCCESS) *work = WorkOf(shape, CurrentContext()->device);
+  return result;
+}
+
+CUresult SetNodeWork(const CUDA_MEMSET_NODE_PARAMS_v1& set, Work* work) {
+  Device* device = CurrentContext()->device;
+  switch (set.elementSize) {
+    case 1:
+      return MemsetWork<uint8_t>(set.dst, set.pitch, static_cast<uint8_t>(set.value), set.width,
+                                 set.height, device, work);
+    case 2:
+      return MemsetWork<uint16_t>(set.dst, set.pitch, static_cast<uint16_t>(set.value), set.width,
+                                  set.height, device, work);
+    case 4:
+      return MemsetWork<uint32_t>(set.dst, set.pitch, set.value, set.width, set.height, device,
+                                  work);
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult MemcpyBatch(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                     CUmemcpyAttributes*, size_t*, size_t, size_t* failed, CUstream stream) {
+  if (failed != nullptr) *failed = SIZE_MAX;
+  if (dsts == nullptr || srcs == nullptr || sizes == nullptr || count == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const CUresult result = CopyLine(dsts[i], srcs[i], sizes[i], stream, false);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult MemcpyBatch2(CUdeviceptr* dsts, CUdeviceptr* srcs, size_t* sizes, size_t count,
+                      CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count,
+                      CUstream stream) {
+  return MemcpyBatch(dsts, srcs, sizes, count, attributes, indices, attribute_count, nullptr,
+                     stream);
+}
+CUresult Memcpy3DBatch(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, size_t* failed,
+                       unsigned long long flags, CUstream stream) {
+  if (failed != nullptr) *failed = SIZE_MAX;
+  if (list == nullptr || count == 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    Shape shape;
+    CUresult result = ShapeOf(list[i], &shape);
+    if (result == CUDA_SUCCESS) result = Copy(shape, stream, false);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult Memcpy3DBatch2(size_t count, CUDA_MEMCPY3D_BATCH_OP* list, unsigned long long flags,
+                        CUstream stream) {
+  return Memcpy3DBatch(count, list, nullptr, flags, stream);
 }
 
 #define SIM_MEMSETS(bits, type)                                                                   \

@@ -9,6 +9,7 @@ namespace {
 // An instantiated graph keeps the work alive that its graph was made of.
 struct GraphExec {
   std::shared_ptr<Graph> graph;
+  std::map<CUgraphNode, size_t> places;  // of the nodes of what it was made of
 };
 
 std::map<Graph*, std::shared_ptr<Graph>>& Graphs() {
@@ -52,6 +53,22 @@ void LeaveCapture(Graph* graph) {
 std::shared_ptr<Graph> FindGraph(CUgraph handle) {
   auto found = Graphs().find(reinterpret_cast<Graph*>(handle));
   return found == Graphs().end() ? nullptr : found->second;
+}
+
+Work* FindNode(CUgraphNode node) {
+  for (auto& [key, graph] : Graphs()) {
+    for (Work& work : graph->nodes) {
+      if (reinterpret_cast<CUgraphNode>(&work) == node) return &work;
+    }
+  }
+  return nullptr;
+}
+
+Work* FindNode(CUgraphExec handle, CUgraphNode node) {
+  GraphExec* exec = ExecOf(handle);
+  if (exec == nullptr) return nullptr;
+  const auto place = exec->places.find(node);
+  return place == exec->places.end() ? nullptr : &exec->graph->nodes[place->second];
 }
 
 void JoinCapture(Stream* stream, Stream* capturing) {
@@ -156,10 +173,39 @@ CUresult GraphInstantiate(CUgraphExec* exec, CUgraph graph, CUgraphNode* node, c
 CUresult GraphInstantiateFlags(CUgraphExec* exec, CUgraph handle, unsigned long long) {
   std::shared_ptr<Graph> graph = FindGraph(handle);
   if (exec == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto* instance = new GraphExec{std::make_shared<Graph>(*graph)};
+  auto* instance = new GraphExec{std::make_shared<Graph>(*graph), {}};
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    instance->places[reinterpret_cast<CUgraphNode>(&graph->nodes[i])] = i;
+  }
   Execs().insert(instance);
   *exec = reinterpret_cast<CUgraphExec>(instance);
   return CUDA_SUCCESS;
+}
+
+CUresult GraphInstantiateParams(CUgraphExec* exec, CUgraph graph,
+                                CUDA_GRAPH_INSTANTIATE_PARAMS* params) {
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  params->result_out = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  return GraphInstantiateFlags(exec, graph, params->flags);
+}
+
+CUresult GraphExecUpdate(CUgraphExec handle, CUgraph graph_handle, CUgraphNode* node,
+                         CUgraphExecUpdateResult* result) {
+  GraphExec* exec = ExecOf(handle);
+  std::shared_ptr<Graph> graph = FindGraph(graph_handle);
+  if (exec == nullptr || graph == nullptr || result == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (node != nullptr) *node = nullptr;
+  const bool same = exec->graph->nodes.size() == graph->nodes.size();
+  *result = same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
+  if (!same) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  exec->graph->nodes = graph->nodes;
+  return CUDA_SUCCESS;
+}
+
+CUresult GraphExecUpdate2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  if (info == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *info = {};
+  return GraphExecUpdate(exec, graph, nullptr, &info->result);
 }
 
 CUresult GraphUpload(CUgraphExec exec, CUstream stream) {

@@ -1,4 +1,4 @@
-// Captured graphs: the work of the capture in the order in which it was queued.
+// Graphs: work in the order in which it was queued or in which its nodes were added.
 #ifndef EBBTIDE_TESTS_SIMCUDA_GRAPH_H_
 #define EBBTIDE_TESTS_SIMCUDA_GRAPH_H_
 
@@ -18,6 +18,18 @@ struct Graph {
 
 // Null: no such graph.
 std::shared_ptr<Graph> FindGraph(CUgraph handle);
+
+// Of nodes, on the current context's device.
+CUresult KernelNodeWork(const CUDA_KERNEL_NODE_PARAMS_v2& node, Work* work);
+CUresult CopyNodeWork(const CUDA_MEMCPY3D* node, Work* work);
+CUresult SetNodeWork(const CUDA_MEMSET_NODE_PARAMS_v1& node, Work* work);
+// Writes alone.
+CUresult ValueNodeWork(const CUstreamBatchMemOpParams* operations, unsigned count, Work* work);
+
+// The work of a node, whichever graph it is in. Null: there is no such node.
+Work* FindNode(CUgraphNode node);
+// The node's work in an executable graph that was made of its graph.
+Work* FindNode(CUgraphExec exec, CUgraphNode node);
 
 // A stream that waits for an event of a capture becomes part of that capture.
 void JoinCapture(Stream* stream, Stream* capturing);

@@ -116,18 +116,6 @@ Grid GridOf(const NodeParams& p) {
   return {{p.gridDimX, p.gridDimY, p.gridDimZ}, {p.blockDimX, p.blockDimY, p.blockDimZ}};
 }
 
-CUresult AddNode(CUgraphNode* node, CUgraph handle, void* function, const Grid& grid,
-                 void** parameters, void** extra) {
-  std::shared_ptr<Graph> graph = FindGraph(handle);
-  if (node == nullptr || graph == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  Work work;
-  CUresult result = MakeWork(function, grid, parameters, extra, CurrentContext()->device, &work);
-  if (result != CUDA_SUCCESS) return result;
-  graph->nodes.push_back(std::move(work));
-  *node = reinterpret_cast<CUgraphNode>(&graph->nodes.back());
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 CUresult LaunchKernel(CUfunction function, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -150,19 +138,19 @@ CUresult LaunchCooperative(CUfunction function, unsigned int gx, unsigned int gy
   return Launch(function, {{gx, gy, gz}, {bx, by, bz}}, stream, parameters, nullptr);
 }
 
-// Nodes run in the order in which they were added, which satisfies whatever edges a program draws
-// between a node and earlier ones.
-CUresult GraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
-                            const CUDA_KERNEL_NODE_PARAMS_v1* p) {
-  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  return AddNode(node, graph, p->func, GridOf(*p), p->kernelParams, p->extra);
+CUresult KernelNodeWork(const CUDA_KERNEL_NODE_PARAMS_v2& p, Work* work) {
+  void* function = p.func != nullptr ? static_cast<void*>(p.func) : p.kern;
+  return MakeWork(function, GridOf(p), p.kernelParams, p.extra, CurrentContext()->device, work);
 }
 
-CUresult GraphAddKernelNode2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
-                             const CUDA_KERNEL_NODE_PARAMS_v2* p) {
-  if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  void* function = p->func != nullptr ? static_cast<void*>(p->func) : p->kern;
-  return AddNode(node, graph, function, GridOf(*p), p->kernelParams, p->extra);
+CUresult LaunchCooperativeMulti(CUDA_LAUNCH_PARAMS* list, unsigned int count, unsigned int) {
+  if (list == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    const CUresult result =
+        Launch(list[i].function, GridOf(list[i]), list[i].hStream, list[i].kernelParams, nullptr);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
 }
 
 CUresult LaunchHostFunc(CUstream handle, CUhostFn function, void* data) {

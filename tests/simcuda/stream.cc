@@ -188,6 +188,52 @@ CUresult StreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t val
   return WriteValue<uint64_t>(stream, address, value);
 }
 
+CUresult StreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams* list,
+                          unsigned int flags) {
+  if (list == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto& wait = list[i].waitValue;
+    const auto& write = list[i].writeValue;
+    CUresult result = CUDA_SUCCESS;
+    switch (list[i].operation) {
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        result = WaitValue<uint32_t>(stream, wait.address, wait.value, wait.flags);
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        result = WaitValue<uint64_t>(stream, wait.address, wait.value64, wait.flags);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        result = WriteValue<uint32_t>(stream, write.address, write.value);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        result = WriteValue<uint64_t>(stream, write.address, write.value64);
+        break;
+      default:
+        break;  // barriers and flushes: everything is in order here
+    }
+    if (result != CUDA_SUCCESS) return result;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult ValueNodeWork(const CUstreamBatchMemOpParams* operations, unsigned count, Work* work) {
+  if (operations == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::vector<CUstreamBatchMemOpParams> list(operations, operations + count);
+  Device* device = CurrentContext()->device;
+  for (const CUstreamBatchMemOpParams& one : list) {
+    if (one.operation != CU_STREAM_MEM_OP_WRITE_VALUE_32) return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  work->effect = [list, device] {
+    for (const CUstreamBatchMemOpParams& one : list) {
+      const CUdeviceptr at = one.writeValue.address;
+      if (!Accessible({at, 4, false, true}, device)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+      __atomic_store_n(reinterpret_cast<uint32_t*>(at), one.writeValue.value, __ATOMIC_RELEASE);
+    }
+    return CUDA_SUCCESS;
+  };
+  return CUDA_SUCCESS;
+}
+
 CUresult EventCreate(CUevent* handle, unsigned int flags) {
   if (handle == nullptr || flags > 7) return CUDA_ERROR_INVALID_VALUE;
   auto* event = new Event();

@@ -127,6 +127,41 @@ TEST(PlannerTest, SlabsHoldTheStateInOrderOfFirstTouchBeforeAllThatIsCold) {
   EXPECT_EQ(expected, plan.warm_bytes + 240 * kMiB);
 }
 
+TEST(PlannerTest, KeptStateStaysOnTheDevice) {
+  Training training(WithRoomForState());
+  int kept = 0;
+  for (auto& block : training.profile.blocks)
+    if (block.site == profile::kStateSite && kept < 8) block.kept = ++kept > 0;
+  const PlanResult result = Planned(training.profile);
+  int warm = 0;
+  for (const Slot& slot : result.plan.prologue) {
+    if (slot.site != profile::kStateSite) continue;
+    EXPECT_EQ(slot.tier == Tier::kCold, slot.ordinal >= 8) << slot.ordinal;
+    warm += slot.tier != Tier::kCold;
+  }
+  EXPECT_EQ(warm, 8);
+  // 5 MiB each of 48 blocks.
+  EXPECT_EQ(result.plan.cold_bytes, 200 * kMiB);
+  EXPECT_TRUE(ValidatePlan(training.profile, result.plan).ok())
+      << ValidatePlan(training.profile, result.plan);
+}
+
+TEST(PlannerTest, KeptBlocksGoColdLastAndInPlace) {
+  Training training({.layers = 4, .steps = 5});
+  for (auto& block : training.profile.blocks) block.kept = block.site == profile::kStateSite;
+  // 23 MiB and the loss live at most, 8 of them state: all of it has to go, and more.
+  const PlanResult result = Planned(training.profile, 12 * kMiB);
+  EXPECT_TRUE(result.summary.feasible) << result.summary.infeasible_reason;
+  EXPECT_TRUE(result.plan.slabs.empty());
+  // 18 MiB are met with weights and activations alone.
+  const Plan looser = Planned(training.profile, 18 * kMiB).plan;
+  for (const Slot& slot : looser.prologue) {
+    if (slot.site == profile::kStateSite) {
+      EXPECT_NE(slot.tier, Tier::kCold);
+    }
+  }
+}
+
 TEST(PlannerTest, BudgetIsMetWithTheStaysCounted) {
   Training training(WithRoomForState());
   for (uint64_t budget : {900 * kMiB, 640 * kMiB, 500 * kMiB, 300 * kMiB, 120 * kMiB}) {

@@ -205,5 +205,37 @@ TEST(ProfileReader, SaysWhichFileCannotBeRead) {
   EXPECT_EQ(ReadProfile("/").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ProfileReader, KeptBlocksAreMarkedWhereverTheirChunkStands) {
+  std::string events;
+  PutVarint(events, 0);
+  PutVarint(events, 2);
+  for (uint32_t block : {7, 9}) {
+    events.push_back(static_cast<char>(RecordKind::kAlloc));
+    PutSigned(events, block == 7 ? 0 : 1);
+    events += AllocBody(block);
+  }
+  std::string kept;
+  PutVarint(kept, 3);
+  for (uint32_t block : {9, 9, 4711}) PutVarint(kept, block);  // there is no block 4711
+  for (const std::string& file :
+       {FileOfEvents(events) + Chunk(128, kept),
+        GoldenBytes().substr(0, 12) + Chunk(128, kept) + Chunk(4, events)}) {
+    const absl::StatusOr<Profile> profile = Parse(file);
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    ASSERT_EQ(profile->blocks.size(), 2u);
+    EXPECT_FALSE(profile->blocks[0].kept);
+    EXPECT_TRUE(profile->blocks[1].kept);
+  }
+}
+
+TEST(ProfileReader, ADamagedListOfKeptBlocksIsRefused) {
+  std::string kept;
+  PutVarint(kept, 3);
+  PutVarint(kept, 1);
+  EXPECT_FALSE(Parse(GoldenBytes().substr(0, 12) + Chunk(128, kept)).ok());
+  kept.append(3, '\1');
+  EXPECT_FALSE(Parse(GoldenBytes().substr(0, 12) + Chunk(128, kept)).ok());
+}
+
 }  // namespace
 }  // namespace ebt::profile

@@ -152,7 +152,8 @@ TEST(WriteProfile, ReadsBackAsItWas) {
                      .device = 3,
                      .stream = 2,
                      .alloc_at = 1,
-                     .exported = true}};
+                     .exported = true,
+                     .kept = true}};
   profile.events = {
       {.kind = EventKind::kAlloc, .block = 0, .bytes = 512},
       {.kind = EventKind::kAlloc, .stream = 2, .block = 1, .bytes = 1 << 20},
@@ -178,6 +179,8 @@ TEST(WriteProfile, ReadsBackAsItWas) {
   EXPECT_EQ(read->blocks[1].kind, AllocKind::kManaged);
   EXPECT_TRUE(read->blocks[1].exported);
   EXPECT_FALSE(read->blocks[0].exported);
+  EXPECT_TRUE(read->blocks[1].kept);
+  EXPECT_FALSE(read->blocks[0].kept);
   ASSERT_EQ(read->events.size(), profile.events.size());
   for (size_t at = 0; at < read->events.size(); ++at) {
     EXPECT_EQ(read->events[at].kind, profile.events[at].kind) << at;

@@ -73,7 +73,7 @@ class ReplayerSwapPinsTest : public SwappedProgram {
 TEST_F(ReplayerSwapPinsTest, ATensorMapTakenOutsideTheStayPins) {
   StartSwapped();
   Steps(2);
-  replayer_->AddressTaken(first_ + 4096);
+  replayer_->AddressTaken(first_ + 4096, "a tensor map");
   StepWithUnseenWork();
   StepWithUnseenWork();
   ExpectPinned(4, kFirst + 4 + 8);
@@ -84,7 +84,7 @@ TEST_F(ReplayerSwapPinsTest, ATensorMapTakenDuringTheStayPins) {
   Steps(2);
   Forward();
   UpdateFirst();
-  replayer_->AddressTaken(first_);
+  replayer_->AddressTaken(first_, "a tensor map");
   AddUnseen();
   UpdateSecond();
   Close();
@@ -94,7 +94,7 @@ TEST_F(ReplayerSwapPinsTest, ATensorMapTakenDuringTheStayPins) {
 
 TEST_F(ReplayerSwapPinsTest, ATensorMapTakenBeforeTheFirstStepPins) {
   StartSwapped();
-  replayer_->AddressTaken(first_);
+  replayer_->AddressTaken(first_, "a tensor map");
   for (int step = 0; step < 3; ++step) StepWithUnseenWork();
   ExpectPinned(3, kFirst + 3 + 12);
 }
@@ -102,9 +102,9 @@ TEST_F(ReplayerSwapPinsTest, ATensorMapTakenBeforeTheFirstStepPins) {
 TEST_F(ReplayerSwapPinsTest, AnAddressOfNoSwappedBlockPinsNothing) {
   StartSwapped();
   Steps(2);
-  replayer_->AddressTaken(ones_);
-  replayer_->AddressTaken(first_ - 1);
-  replayer_->AddressTaken(0);
+  replayer_->AddressTaken(ones_, "a tensor map");
+  replayer_->AddressTaken(first_ - 1, "a tensor map");
+  replayer_->AddressTaken(0, "a tensor map");
   Steps(2);
   const report::RunLog log = End();
   EXPECT_EQ(log.Number("in_place_slabs"), 0);

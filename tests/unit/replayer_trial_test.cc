@@ -223,13 +223,43 @@ TEST_F(ReplayerTrialTest, ACapturedSiteIsReportedByItsKernelAndItsSite) {
 
 TEST_F(ReplayerTrialTest, ATensorMapsSiteIsReportedAsCaptured) {
   StartTrial({kFirstSite, kSecondSite});
-  replayer_->AddressTaken(first_ + 64);
+  replayer_->AddressTaken(first_ + 64, "a tensor map");
   const json fault = OnlyFault();
   EXPECT_EQ(fault["fault"], "captured");
   EXPECT_EQ(fault["launch"], "a tensor map");
   EXPECT_EQ(fault["sites"], (json{kFirstText}));
   Steps(2);
   ExpectState(2);
+}
+
+TEST_F(ReplayerTrialTest, AGraphsNodesSiteIsReportedAsCaptured) {
+  StartTrial({kFirstSite, kSecondSite});
+  replayer_->NodeMade(ebt_copy{EBT_COPY_DTOD, ones_, second_, 64, nullptr, 0, 64, 64});
+  const json fault = OnlyFault();
+  EXPECT_EQ(fault["fault"], "captured");
+  EXPECT_EQ(fault["launch"], "a graph's copy");
+  EXPECT_EQ(fault["sites"], (json{kSecondText}));
+  Steps(2);
+  ExpectState(2);
+}
+
+TEST_F(ReplayerTrialTest, ABatchOfCopiesIsOnePieceOfWork) {
+  StartTrial({kFirstSite, kSecondSite});
+  Steps(1);
+  CUdeviceptr dsts[] = {first_, second_}, srcs[] = {ones_, ones_};
+  size_t sizes[] = {kSlab, kSlab};
+  EXPECT_TRUE(replayer_->Copies(2, [&](size_t i) {
+    return ebt_copy{EBT_COPY_UNIFIED, dsts[i], srcs[i], kSlab, stream_, 0, kSlab, kSlab};
+  }));
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  size_t index = 0;
+  EXPECT_EQ(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, &index, 1, stream_),
+            CUDA_SUCCESS);
+  replayer_->Touched();
+  Steps(1);
+  EXPECT_EQ(Read(first_), All(1 + 1));
+  EXPECT_EQ(Read(second_), All(1 + 1));
 }
 
 TEST_F(ReplayerTrialTest, ATrialThatCannotBeSetUpIsTheDriversFaultAndTheJobRuns) {
