@@ -10,6 +10,7 @@
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
 #include "src/driver/current_context.h"
+#include "src/driver/primary_context.h"
 #include "src/plan/clearance.h"
 
 namespace ebt::replay {
@@ -253,6 +254,7 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block) {
       space_->named()->Remove(block->offset);
       untouched_.erase(block->offset);
     }
+    if (block->sync_memops) synchronized_blocks_.fetch_sub(1);
     rounded = AlignUp(block->bytes, kBlockAlignment);
     (block->cold ? cold_live_bytes_ : warm_live_bytes_) -= rounded;
   }
@@ -264,7 +266,12 @@ bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* re
   std::shared_ptr<Space> space;  // keeps the block's arena
   {
     MutexLock lock(&mutex_);
-    if (!blocks_.contains(ptr)) return false;
+    if (!blocks_.contains(ptr)) {
+      // Freed already, or the middle of a block: to the driver it would be a part of all we hold,
+      // or its beginning.
+      *result = CUDA_ERROR_INVALID_VALUE;
+      return space_ && space_->Holds(ptr);
+    }
     space = space_;
   }
   // Under capture a free is a graph node, and only of graph memory: the driver says so.
@@ -274,7 +281,10 @@ bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* re
   *result = ordered || !space ? CUDA_SUCCESS : space->Drain();
   if (*result != CUDA_SUCCESS) return true;
   Block block{};
-  if (!Unregister(ptr, &block)) return false;
+  if (!Unregister(ptr, &block)) {  // another thread was quicker
+    *result = CUDA_ERROR_INVALID_VALUE;
+    return true;
+  }
   if (ordered) {
     block.arena->Give(block.offset, block.bytes, stream);
   } else {
@@ -332,14 +342,6 @@ void Replayer::PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access) {
   }
 }
 
-void Replayer::Exported(CUdeviceptr ptr, CUresult result) {
-  MutexLock lock(&mutex_);
-  if (result == CUDA_SUCCESS || !blocks_.contains(ptr)) return;
-  Log(LogLevel::kWarning,
-      "planned memory cannot be shared with another process: record the job again, sharing "
-      "included, and plan that (its shared memory then stays with the driver)");
-}
-
 void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
 
 void Replayer::StreamDestroyed(CUstream stream) {
@@ -359,22 +361,26 @@ void Replayer::CaptureEnded(CUstream stream) {
   captures_.store(capturing_.size(), std::memory_order_relaxed);
 }
 
-void Replayer::Forget() {
+void Replayer::Forget(bool gone) {
+  if (const std::shared_ptr<Space> space = AnySpace(); space && gone) space->ContextIsGone();
   Finish();
   std::shared_ptr<Space> space;
   {
     MutexLock lock(&mutex_);
     if (!space_) return;
     blocks_.clear();
+    capturing_.clear();
+    captures_ = synchronized_blocks_ = 0;
     cold_live_bytes_ = warm_live_bytes_ = 0;
     space = std::move(space_);
   }
+  pools_.Clear();
   // What is queued may still use the memory; it ends with the context, and we before it. The
   // context that ends need not be the one that is current.
   {
     const CurrentContext current(driver_);
-    driver_.fn_cuCtxSetCurrent(space->context());
-    driver_.fn_cuCtxSynchronize();
+    if (!gone) driver_.fn_cuCtxSetCurrent(space->context());
+    if (!gone) driver_.fn_cuCtxSynchronize();
     // Other threads' calls hold it for a moment.
     for (int i = 0; i < kMostMoments && space.use_count() > 1; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -388,17 +394,23 @@ void Replayer::Forget() {
 void Replayer::ContextGone(CUcontext context) {
   {
     MutexLock lock(&mutex_);
-    if (!space_ || space_->context() != context) return;
+    // A primary context is not destroyed by its handle: the driver refuses, and everything stays.
+    if (!space_ || space_->context() != context || space_->primary()) return;
   }
-  Forget();
+  Forget(/*gone=*/false);
+}
+
+bool Replayer::IsPrimaryOf(CUdevice device) {
+  MutexLock lock(&mutex_);
+  return space_ && space_->primary() && space_->device() == device;
 }
 
 void Replayer::DeviceReset(CUdevice device) {
-  {
-    MutexLock lock(&mutex_);
-    if (!space_ || space_->device() != device) return;
-  }
-  Forget();
+  if (IsPrimaryOf(device)) Forget(/*gone=*/false);
+}
+
+void Replayer::PrimaryReleased(CUdevice device) {
+  if (IsPrimaryOf(device) && !PrimaryContextIsActive(driver_, device)) Forget(/*gone=*/true);
 }
 
 }  // namespace ebt::replay

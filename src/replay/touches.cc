@@ -1,5 +1,6 @@
 // What work names of the blocks that move: before it is queued they are brought to where it will
 // find them.
+#include <optional>
 #include <utility>
 
 #include "src/driver/current_context.h"
@@ -15,6 +16,7 @@ struct Touching {
   CUstream stream = nullptr;
   bool captured = false;
   bool synchronous = false;
+  std::optional<CUstream> awaited;  // at the end
   // A copy over the link: what its direction's RightOfWay is told at the end.
   size_t in = tier::RightOfWay::kNone, out = tier::RightOfWay::kNone;
 };
@@ -64,6 +66,12 @@ bool Replayer::Launch(const ebt_launch& launch) {
 }
 
 bool Replayer::Copy(const ebt_copy& copy) {
+  const bool synchronizes = Synchronizes(copy);
+  if (synchronizes) ThisThread().awaited = copy.stream;
+  return CopyNamed(copy) || synchronizes;
+}
+
+bool Replayer::CopyNamed(const ebt_copy& copy) {
   std::shared_ptr<Space> space = NamingSpace();
   if (!space) return false;
   Touching& touching = ThisThread();
@@ -122,6 +130,8 @@ bool Replayer::Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name)
 
 void Replayer::Touched() {
   Touching& touching = ThisThread();
+  if (const auto awaited = std::exchange(touching.awaited, std::nullopt))
+    driver_.fn_cuStreamSynchronize(*awaited);
   const std::shared_ptr<Space> space = std::move(touching.space);
   touching.space.reset();
   if (!space) return;

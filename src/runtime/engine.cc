@@ -108,6 +108,22 @@ record::Recorder* Engine::CreateRecorder() {
   return recorder_owner_.get();
 }
 
+void Engine::ReleasingPrimary(CUdevice device) {
+  const CUcontext context = Primary(device);
+  MutexLock lock(&mutex_);
+  if (context) releasing_[device] = context;
+}
+
+CUcontext Engine::PrimaryThatEnded(CUdevice device) {
+  if (PrimaryContextIsActive(driver_, device)) return nullptr;
+  MutexLock lock(&mutex_);
+  const auto at = releasing_.find(device);
+  if (at == releasing_.end()) return nullptr;
+  const CUcontext ended = at->second;
+  releasing_.erase(at);
+  return ended;
+}
+
 ebbtide_statistics Engine::Statistics() {
   if (replayer_) return replayer_->Statistics();
   return {};
