@@ -306,7 +306,9 @@ void Recorder::Close() noexcept {
     finished = state_->done.wait_until(lock, std::chrono::system_clock::now() + kLongestClose,
                                        [&] { return state_->finished; });
   }
-  if (finished) return thread_->join();
+  // The writer itself may be who ends the process, as its last thread.
+  if (finished && thread_->get_id() != std::this_thread::get_id()) return thread_->join();
+  if (finished) return thread_->detach();
   Log(LogLevel::kWarning, "{} could not be finished in time: it reads up to its last flush",
       state_->file.path());
   thread_->detach();

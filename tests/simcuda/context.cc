@@ -1,5 +1,6 @@
 // Contexts: the primary one of each device, others, and the stack of each thread.
 #include <algorithm>
+#include <cstdlib>
 
 #include "api.h"
 #include "pool.h"
@@ -8,7 +9,23 @@
 namespace sim {
 namespace {
 
-thread_local std::vector<Context*> t_stack;
+// Of what needs no destructor: destructors of the program's that run later use contexts too.
+class ContextStack {
+ public:
+  bool empty() const { return count_ == 0; }
+  Context*& back() { return contexts_[count_ - 1]; }
+  void push_back(Context* context) {
+    if (count_ == kMost) abort();
+    contexts_[count_++] = context;
+  }
+  void pop_back() { --count_; }
+
+ private:
+  static constexpr size_t kMost = 64;
+  Context* contexts_[kMost];
+  size_t count_;
+};
+thread_local constinit ContextStack t_stack{};
 
 Context* Known(CUcontext handle) {
   Context* context = reinterpret_cast<Context*>(handle);
