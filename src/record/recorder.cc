@@ -277,12 +277,25 @@ void Recorder::StreamDestroyed(CUstream stream) noexcept {
 }
 
 void Recorder::ContextGone(CUcontext context) noexcept {
+  ContextMayEnd();
+  DropContext(context);
+  ContextMayHaveEnded(nullptr);
+}
+
+void Recorder::ContextMayEnd() noexcept {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->driver_mutex.lock();
+}
+
+void Recorder::ContextMayHaveEnded(CUcontext ended) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  {
-    std::lock_guard lock(state_->driver_mutex);
-    state_->clock.ContextGone(context);
-    state_->watch.ContextGone(context);
-  }
+  if (ended != nullptr) DropContext(ended);
+  state_->driver_mutex.unlock();
+}
+
+void Recorder::DropContext(CUcontext context) noexcept {
+  if (state_->abandoned.load(std::memory_order_relaxed)) return;
+  state_->clock.ContextGone(context);
+  state_->watch.ContextGone(context);
   state_->context_generation.fetch_add(1, std::memory_order_relaxed);
   state_->launched.store(false, std::memory_order_relaxed);
   Take([&](RecorderState& state, ThreadBuffer& buffer) {

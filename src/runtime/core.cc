@@ -201,11 +201,10 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
       if (CUcontext primary = g_engine->Primary(DeviceOf(object))) recorder.ContextGone(primary);
       return;
     case EBT_PRIMARY_RELEASE:
-      return g_engine->ReleasingPrimary(DeviceOf(object));
+      g_engine->ReleasingPrimary(DeviceOf(object));
+      return recorder.ContextMayEnd();
     case EBT_PRIMARY_RELEASED:
-      if (CUcontext ended = g_engine->PrimaryThatEnded(DeviceOf(object)))
-        recorder.ContextGone(ended);
-      return;
+      return recorder.ContextMayHaveEnded(g_engine->PrimaryThatEnded(DeviceOf(object)));
     case EBT_GRAPH_LAUNCH:
       return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
     case EBT_BLOCK_EXPORTED:

@@ -117,10 +117,12 @@ void Prefetcher::Run() {
   *guard_() = 1;
   const OwnThread own;
   CUstream stream = nullptr;
-  const bool ready =
-      driver_.fn_cuCtxSetCurrent(context_) == CUDA_SUCCESS &&
-      driver_.fn_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
-  if (!ready)
+  CUresult result = driver_.fn_cuCtxSetCurrent(context_);
+  if (result == CUDA_SUCCESS)
+    result = driver_.fn_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+  const bool ready = result == CUDA_SUCCESS;
+  // A program may be quicker than a thread that begins: then nobody is there to be told.
+  if (!ready && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
     Log(LogLevel::kWarning, "cold blocks cannot be fetched ahead; they are used in place");
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.fn_cuThreadExchangeStreamCaptureMode(&mode);

@@ -332,6 +332,7 @@ constexpr Action kActions[] = {
     {"driver-gone", &DriverGone, false},
     {"queries", &ebt::test::Queries, true},
     {"exports", &ebt::test::Exports, true},
+    {"pools", &ebt::test::Pools, true},
 };
 
 }  // namespace

@@ -130,6 +130,59 @@ int Queries() {
   return 0;
 }
 
+int Pools() {
+  const Blocks blocks;
+  const CUmemoryPool pool = blocks.known.pool;
+  const auto get = [&](CUmemPool_attribute attribute) {
+    cuuint64_t value = 0;
+    const int result = cuMemPoolGetAttribute(pool, attribute, &value);
+    return result == CUDA_SUCCESS ? static_cast<long long>(value) : -result;
+  };
+  const auto set = [&](CUmemPool_attribute attribute, cuuint64_t value) {
+    return cuMemPoolSetAttribute(pool, attribute, &value);
+  };
+  const auto flag = [&](CUmemPool_attribute attribute, int value) {
+    int read = -1;
+    const int result = cuMemPoolSetAttribute(pool, attribute, &value);
+    cuMemPoolGetAttribute(pool, attribute, &read);
+    printf("flag %d: %d %d\n", attribute, result, read);
+  };
+  printf("threshold %d %lld\n", set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, uint64_t{1} << 40),
+         get(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  flag(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, 0);
+  flag(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0);
+  flag(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, 1);
+  const auto tell = [&](const char* when) {
+    size_t free_bytes = 0, total = 0;
+    cuMemGetInfo(&free_bytes, &total);
+    const long long used = get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    printf("%s: used %lld, high %lld, reserved covers it %d %d, fits %d\n", when, used,
+           get(CU_MEMPOOL_ATTR_USED_MEM_HIGH), get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) >= used,
+           get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) >= get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT),
+           free_bytes + static_cast<size_t>(used) <= total);
+  };
+  tell("one");
+  CUdeviceptr second = 0;
+  printf("more %d\n", cuMemAllocFromPoolAsync(&second, 3 << 20, pool, nullptr));
+  tell("two");
+  printf("freed %d\n", cuMemFreeAsync(second, nullptr));
+  tell("freed");
+  printf("reset %d %d\n", set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0),
+         set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0));
+  tell("reset");
+  printf("wrong %d %d\n", set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 7),
+         cuMemPoolGetAttribute(pool, static_cast<CUmemPool_attribute>(99), &second));
+  printf("trim %d %d\n", cuMemPoolTrimTo(pool, 0), cuMemPoolTrimTo(pool, 1 << 30));
+  tell("trimmed");
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  CUmemGenericAllocationHandle handle = 0;
+  printf("host %d", cuMemCreate(&handle, 2 << 20, &properties, 0));
+  printf(" %d\n", cuMemRelease(handle));
+  return 0;
+}
+
 int Exports() {
   const Blocks blocks;
   for (const CUdeviceptr block : {blocks.linear, blocks.ordered}) {

@@ -202,6 +202,15 @@ TEST_F(LifeTest, PlannedMemoryAnswersEveryQueryAsNatively) {
   EXPECT_EQ(RunProcess(Argv("queries"), Replaying(Argv("queries")), folder_), native);
 }
 
+TEST_F(LifeTest, APoolThatPlannedBlocksAreFromIsReadAndSetAsNatively) {
+  const Outcome native = RunProcess(Argv("pools"), Common(), folder_);
+  ASSERT_EQ(native.code, 0) << native;
+  ASSERT_THAT(native.out, HasSubstr("reset: used 1048576, high 1048576, reserved covers it 1 1"));
+  ASSERT_THAT(native.out, HasSubstr("host 0 0"));
+  EXPECT_EQ(RunProcess(Argv("pools"), Recording(), folder_), native);
+  EXPECT_EQ(RunProcess(Argv("pools"), Replaying(Argv("pools")), folder_), native);
+}
+
 TEST_F(LifeTest, PlannedMemoryIsExportedInNoWayAndThatIsSaidOnce) {
   // What the recording saw exported stays native in its plan.
   ASSERT_EQ(RunProcess(Argv("exports"), Recording(), folder_),
