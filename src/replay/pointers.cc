@@ -56,10 +56,16 @@ void PutNull(CUpointer_attribute attribute, void* value) {
 Replayer::Blocks::iterator Replayer::Holding(CUdeviceptr ptr) {
   const auto exact = blocks_.find(ptr);
   if (exact != blocks_.end()) return exact;
-  // Asked rarely and of thousands at most; the map is for what is asked all the time.
-  return std::find_if(blocks_.begin(), blocks_.end(), [ptr](const auto& block) {
+  const auto holds = [ptr](const auto& block) {
     return ptr >= block.first && ptr < block.first + block.second.bytes;
-  });
+  };
+  CUdeviceptr& found = found_[(ptr >> 4 ^ ptr >> 16) % found_.size()];
+  const auto again = blocks_.find(found);
+  if (again != blocks_.end() && holds(*again)) return again;
+  // Of thousands at most; the map is for what is asked all the time.
+  const auto at = std::find_if(blocks_.begin(), blocks_.end(), holds);
+  if (at != blocks_.end()) found = at->first;
+  return at;
 }
 
 bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {

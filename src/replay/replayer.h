@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -188,6 +189,8 @@ class Replayer {
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
+  // Where addresses inside blocks were found last: some ask of the same ones at every launch.
+  std::array<CUdeviceptr, 256> found_ ABSL_GUARDED_BY(mutex_) = {};
   // A trial's: the blocks on trial, by their offsets, until they have been seen touched.
   absl::btree_map<uint64_t, Untouched> untouched_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> touched_sites_ ABSL_GUARDED_BY(mutex_);

@@ -1,8 +1,8 @@
 """Two workers by one of multiprocessing's start methods: life_multiprocessing.py METHOD WHEN.
 
-WHEN is "before" or "after" the parent's first use of the driver. The children use the driver
-themselves, except those that are forked from a parent that has: there CUDA does not work. The first
-ends well, the second with code 3.
+WHEN is "before" or "after" the parent's first use of the driver, or "resolved": it has looked
+functions up and called none. The children use the driver themselves, except those that are forked
+from a parent that has: there CUDA does not work. The first ends well, the second with code 3.
 """
 import ctypes
 import multiprocessing
@@ -61,9 +61,11 @@ def main():
     method, when = sys.argv[1:]
     if when == "after":
         parent()
-    children(method, uses_driver=(when == "before" or method != "fork"))
+    if when == "resolved":
+        _ = ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2
+    children(method, uses_driver=(when != "after" or method != "fork"))
     parent()
-    if when == "before":
+    if when != "after":
         parent()
     sys.exit(5)
 

@@ -199,6 +199,12 @@ TEST_F(LifeTest, PlannedMemoryAnswersEveryQueryAsNatively) {
   ASSERT_EQ(native.code, 0) << native;
   ASSERT_THAT(native.out, HasSubstr("linear, freed"));
   EXPECT_EQ(RunProcess(Argv("queries"), Recording(), folder_), native);
+  // Who asks for SYNC_MEMOPS lets another device reach the block: it stays native in a plan.
+  const auto profile = profile::ReadProfile(Profile());
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  ASSERT_EQ(profile->blocks.size(), 2u);
+  EXPECT_TRUE(profile->blocks[0].exported);
+  EXPECT_FALSE(profile->blocks[1].exported);
   EXPECT_EQ(RunProcess(Argv("queries"), Replaying(Argv("queries")), folder_), native);
 }
 
@@ -281,8 +287,8 @@ TEST_P(MultiprocessingTest, IsAsNativelyAndTheParentsProfileIsWhole) {
 
 INSTANTIATE_TEST_SUITE_P(EveryMethod, MultiprocessingTest,
                          ::testing::Values(Start{"fork", "before"}, Start{"fork", "after"},
-                                           Start{"spawn", "before"}, Start{"spawn", "after"},
-                                           Start{"forkserver", "before"},
+                                           Start{"fork", "resolved"}, Start{"spawn", "before"},
+                                           Start{"spawn", "after"}, Start{"forkserver", "before"},
                                            Start{"forkserver", "after"}),
                          [](const auto& info) {
                            return std::string(info.param.method) + "_" + info.param.when;
