@@ -195,8 +195,10 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
   switch (what) {
     case EBT_STREAM_DESTROY:
       return recorder.StreamDestroyed(static_cast<CUstream>(object));
-    case EBT_CONTEXT_DESTROY:
-      return recorder.ContextGone(static_cast<CUcontext>(object));
+    case EBT_CONTEXT_DESTROY:  // a primary context is not destroyed by its handle
+      if (!g_engine->IsPrimary(static_cast<CUcontext>(object)))
+        recorder.ContextGone(static_cast<CUcontext>(object));
+      return;
     case EBT_PRIMARY_RESET:
       if (CUcontext primary = g_engine->Primary(DeviceOf(object))) recorder.ContextGone(primary);
       return;

@@ -108,6 +108,14 @@ record::Recorder* Engine::CreateRecorder() {
   return recorder_owner_.get();
 }
 
+bool Engine::IsPrimary(CUcontext context) const {
+  int devices = 0;
+  driver_.fn_cuDeviceGetCount(&devices);
+  for (CUdevice device = 0; device < devices; ++device)
+    if (context && Primary(device) == context) return true;
+  return false;
+}
+
 void Engine::ReleasingPrimary(CUdevice device) {
   const CUcontext context = Primary(device);
   MutexLock lock(&mutex_);

@@ -35,6 +35,7 @@ class Engine {
 
   // The primary context of a device, NULL where it is not active.
   CUcontext Primary(CUdevice device) const { return PrimaryContext(driver_, device); }
+  bool IsPrimary(CUcontext context) const;
   // A reference to it is about to be given up; it was: the context if that was the last one.
   void ReleasingPrimary(CUdevice device);
   CUcontext PrimaryThatEnded(CUdevice device);

@@ -132,6 +132,14 @@ TEST_F(LifeTest, ALifeInASecondContextIsRight) {
 TEST_F(LifeTest, TheEndOfAnotherDevicesContextsEndsNothing) {
   ExpectInEveryMode("others-end", 0, "19 19\nrefused 1\n19 19\n");
   EXPECT_EQ(Recorded(), (Counted{9, 9}));
+  // The state is read once more at the end, and is freed behind that.
+  const auto profile = profile::ReadProfile(Profile());
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const auto last = [&](profile::EventKind kind) {
+    return std::find_if(profile->events.rbegin(), profile->events.rend(),
+                        [&](const profile::Event& event) { return event.kind == kind; });
+  };
+  EXPECT_LT(last(profile::EventKind::kFree), last(profile::EventKind::kCopy));
 }
 
 TEST_F(LifeTest, ChildrenOfEveryKindEndAsNativelyAndTouchNothingOfTheParents) {

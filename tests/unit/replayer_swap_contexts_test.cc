@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
 
 #include "tests/unit/swapped_program.h"
 
@@ -36,7 +37,13 @@ TEST_F(ReplayerSwapContextsTest, TheLastReleaseGivesEverythingBack) {
   ASSERT_GT(DeviceBytes(), before_);
   testing::internal::CaptureStderr();
   ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  const char* const calls[] = {"cuEventDestroy_v2", "cuStreamDestroy_v2", "cuStreamSynchronize",
+                               "cuEventSynchronize", "cuCtxSynchronize"};
+  uint64_t counts[std::size(calls)];
+  for (size_t i = 0; i < std::size(calls); ++i) counts[i] = simcuda_call_count(calls[i]);
   replayer_->PrimaryReleased(0);
+  for (size_t i = 0; i < std::size(calls); ++i)
+    EXPECT_EQ(simcuda_call_count(calls[i]), counts[i]) << calls[i] << " of what has ended";
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "ebbtide: the context that the plan was kept in is destroyed: the program runs on "
             "natively from here\n");
