@@ -242,6 +242,40 @@ TEST_F(LifeTest, PlannedMemoryIsExportedInNoWayAndThatIsSaidOnce) {
   EXPECT_THAT(replayed.err, HasSubstr("record the job again"));
 }
 
+// Neither a CUDA library nor the runtime, whose failing calls would leave an error behind in the
+// application.
+TEST(ProductsTest, NeedTheDriverOnlyAtRunTimeAndTheCudaRuntimeNever) {
+  for (const char* name : {"libebbtide.so", "libebbtide-core.so"}) {
+    const Outcome needed = RunProcess({"readelf", "-d", Product(name)});
+    if (needed.code != 0) GTEST_SKIP() << "no readelf here";
+    EXPECT_THAT(needed.out, HasSubstr("NEEDED"));
+    EXPECT_THAT(needed.out, ::testing::Not(HasSubstr("libcu")));
+    const Outcome symbols = RunProcess({"nm", "-D", "--undefined-only", Product(name)});
+    EXPECT_EQ(symbols.code, 0);
+    EXPECT_THAT(symbols.out, ::testing::Not(::testing::ContainsRegex(" U cu(da)?[A-Z]")));
+  }
+}
+
+TEST_F(LifeTest, ADriverThatOnlyItsPathLeadsToIsFound) {
+  const Outcome python = RunProcess({"python3", "-c", "import sys; print(sys.executable, end='')"});
+  if (python.code != 0) GTEST_SKIP() << "no python3 here";
+  Variables variables = Recording();
+  variables["LD_LIBRARY_PATH"] = "";
+  const std::string script =
+      "import ctypes\n"
+      "cuda = ctypes.CDLL('" +
+      Product("tests/simcuda/libcuda.so.1") +
+      "')\n"
+      "context, block = ctypes.c_void_p(), ctypes.c_uint64()\n"
+      "print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0),\n"
+      "      cuda.cuCtxSetCurrent(context),\n"
+      "      cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(4096)),\n"
+      "      cuda.cuMemFree_v2(block))\n";
+  EXPECT_EQ(RunProcess({python.out, "-c", script}, variables, folder_),
+            (Outcome{0, "0 0 0 0 0\n", ""}));
+  EXPECT_EQ(Recorded(), (Counted{1, 1}));
+}
+
 // multiprocessing's ways to start a process, before the parent has used the driver and after.
 struct Start {
   const char* method;
