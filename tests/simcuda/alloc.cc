@@ -1,6 +1,5 @@
 // Linear, pitched, managed and host memory, and what the driver tells about an address.
 #include <sys/mman.h>
-
 #include <unistd.h>
 
 #include <algorithm>
