@@ -203,8 +203,8 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
       if (CUcontext primary = g_engine->Primary(DeviceOf(object))) recorder.ContextGone(primary);
       return;
     case EBT_PRIMARY_RELEASE:
-      g_engine->ReleasingPrimary(DeviceOf(object));
-      return recorder.ContextMayEnd();
+      recorder.ContextMayEnd();
+      return g_engine->ReleasingPrimary(DeviceOf(object));
     case EBT_PRIMARY_RELEASED:
       return recorder.ContextMayHaveEnded(g_engine->PrimaryThatEnded(DeviceOf(object)));
     case EBT_GRAPH_LAUNCH:
