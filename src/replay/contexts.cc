@@ -1,5 +1,6 @@
 // The end of contexts: what was kept in one is gone, and the program runs on natively.
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -12,10 +13,13 @@ namespace {
 
 constexpr int kMostMoments = 1000;  // of a millisecond
 
+// What the calling thread holds from PrimaryReleasing to PrimaryReleased. Hooks run until the
+// thread is gone, so it has no destructor.
+thread_local std::shared_ptr<Space>* t_releasing = nullptr;
+
 }  // namespace
 
 void Replayer::Forget(bool gone) {
-  if (const std::shared_ptr<Space> space = AnySpace(); space && gone) space->ContextIsGone();
   Finish();
   std::shared_ptr<Space> space;
   {
@@ -62,8 +66,20 @@ void Replayer::DeviceReset(CUdevice device) {
   if (IsPrimaryOf(device)) Forget(/*gone=*/false);
 }
 
+void Replayer::PrimaryReleasing(CUdevice device) {
+  if (!IsPrimaryOf(device)) return;
+  t_releasing = new std::shared_ptr<Space>(AnySpace());
+  if (*t_releasing) (*t_releasing)->HoldThreads();
+}
+
 void Replayer::PrimaryReleased(CUdevice device) {
-  if (IsPrimaryOf(device) && !PrimaryContextIsActive(driver_, device)) Forget(/*gone=*/true);
+  const std::unique_ptr<std::shared_ptr<Space>> held(std::exchange(t_releasing, nullptr));
+  if (!held || !*held) return;
+  const bool gone = !PrimaryContextIsActive(driver_, device);
+  if (gone) (*held)->ContextIsGone();
+  (*held)->ResumeThreads();
+  held->reset();
+  if (gone) Forget(/*gone=*/true);
 }
 
 }  // namespace ebt::replay

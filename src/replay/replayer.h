@@ -75,9 +75,10 @@ class Replayer {
   void PeerEnabled(CUcontext owner);
   void PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access);
   void StreamDestroyed(CUstream stream);
-  void ContextGone(CUcontext context);    // before the driver's call
-  void DeviceReset(CUdevice device);      // before the driver's call
-  void PrimaryReleased(CUdevice device);  // after the driver's call
+  void ContextGone(CUcontext context);     // before the driver's call
+  void DeviceReset(CUdevice device);       // before the driver's call
+  void PrimaryReleasing(CUdevice device);  // before the driver's call, and by the same thread
+  void PrimaryReleased(CUdevice device);   // after it
   void CaptureBegun(CUstream stream);
   void CaptureEnded(CUstream stream);  // also where no capture had begun
 

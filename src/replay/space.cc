@@ -169,6 +169,16 @@ bool Space::Holds(CUdeviceptr address) const {
   return false;
 }
 
+void Space::HoldThreads() {
+  if (swap_) swap_->Hold();
+  if (prefetcher_) prefetcher_->Hold();
+}
+
+void Space::ResumeThreads() {
+  if (prefetcher_) prefetcher_->Resume();
+  if (swap_) swap_->Resume();
+}
+
 void Space::ContextIsGone() {
   constexpr CUresult kGone = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   driver_.fn_cuCtxSetCurrent = [](CUcontext) { return kGone; };

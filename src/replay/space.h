@@ -81,8 +81,12 @@ class Space {
   void Trim();
   // Waits for everything that is queued in the space's context, whichever is current.
   CUresult Drain();
-  // The context has ended, and its streams, events and managed memory with it: none of them is
-  // named any more, also not by what destroys the space. Device memory of ours is no context's.
+  // In between, by one thread: no thread of ours is in the driver.
+  void HoldThreads() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void ResumeThreads() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // With the threads held. The context has ended, and its streams, events and managed memory with
+  // it: none of them is named any more, also not by what destroys the space. Device memory of ours
+  // is no context's.
   void ContextIsGone();
   // Lets another device reach what we hold of this one, now and later.
   void AddPeer(CUdevice peer);

@@ -166,6 +166,8 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
       return replayer.ContextGone(static_cast<CUcontext>(object));
     case EBT_PRIMARY_RESET:
       return replayer.DeviceReset(DeviceOf(object));
+    case EBT_PRIMARY_RELEASE:
+      return replayer.PrimaryReleasing(DeviceOf(object));
     case EBT_PRIMARY_RELEASED:
       return replayer.PrimaryReleased(DeviceOf(object));
     case EBT_CAPTURE_BEGIN:

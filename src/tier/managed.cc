@@ -117,6 +117,7 @@ void Prefetcher::Run() {
   *guard_() = 1;
   const OwnThread own;
   CUstream stream = nullptr;
+  driver_mutex_.lock();
   CUresult result = driver_.fn_cuCtxSetCurrent(context_);
   if (result == CUDA_SUCCESS)
     result = driver_.fn_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
@@ -126,6 +127,7 @@ void Prefetcher::Run() {
     Log(LogLevel::kWarning, "cold blocks cannot be fetched ahead; they are used in place");
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.fn_cuThreadExchangeStreamCaptureMode(&mode);
+  driver_mutex_.unlock();
   while (true) {
     Move move;
     {
@@ -138,7 +140,10 @@ void Prefetcher::Run() {
       move = moves_.front();
       moves_.pop_front();
     }
-    if (ready) Perform(move, stream);
+    if (ready) {
+      MutexLock driver(&driver_mutex_);
+      Perform(move, stream);
+    }
     MutexLock lock(&mutex_);
     events_.push_back(move.after);
   }

@@ -122,10 +122,12 @@ void Mover::Run(CUcontext context) {
   const OwnThread own;
   // Else every short sleep takes 50 us longer.
   prctl(PR_SET_TIMERSLACK, 1000);
+  driver_mutex_.lock();
   const CUresult result = driver_.fn_cuCtxSetCurrent(context);
   // Somebody's capture in global mode must not mind our calls.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.fn_cuThreadExchangeStreamCaptureMode(&mode);
+  driver_mutex_.unlock();
   {
     MutexLock lock(&mutex_);
     started_ = true;
@@ -134,8 +136,12 @@ void Mover::Run(CUcontext context) {
     if (result != CUDA_SUCCESS) return;
   }
   while (true) {
-    LookAround();
+    {
+      MutexLock driver(&driver_mutex_);
+      LookAround();
+    }
     if (Lane* lane = AwaitTurn()) {
+      MutexLock driver(&driver_mutex_);
       IssuePiece(*lane);
       continue;
     }

@@ -24,6 +24,7 @@ class ReplayerContextsTest : public ReplayerDevicesTest {
   }
   // As PrimaryCtxRelease of hooks/context.h.
   CUresult Release(CUdevice device) {
+    replayer_->PrimaryReleasing(device);
     const CUresult result = cuDevicePrimaryCtxRelease(device);
     replayer_->PrimaryReleased(device);
     return result;

@@ -36,6 +36,7 @@ TEST_F(ReplayerSwapContextsTest, TheLastReleaseGivesEverythingBack) {
   Steps(3);
   ASSERT_GT(DeviceBytes(), before_);
   testing::internal::CaptureStderr();
+  replayer_->PrimaryReleasing(0);
   ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
   const char* const calls[] = {"cuEventDestroy_v2", "cuStreamDestroy_v2", "cuStreamSynchronize",
                                "cuEventSynchronize", "cuCtxSynchronize"};
@@ -67,6 +68,7 @@ TEST_F(ReplayerSwapContextsTest, AReleaseThatIsNotTheLastLeavesTheStateRight) {
   ASSERT_EQ(cuDevicePrimaryCtxRetain(&more, 0), CUDA_SUCCESS);
   StartSwapped();
   Steps(3);
+  replayer_->PrimaryReleasing(0);
   ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
   replayer_->PrimaryReleased(0);
   Steps(2);
