@@ -69,9 +69,12 @@ Context* CurrentContext() {
 }
 
 void DestroyContext(Context* context) {
+  // Streams that were destroyed go while others are waited for.
+  std::vector<TokenRef> last;
   for (const auto& stream : S().streams) {
-    if (stream->context == context && stream->last) AwaitToken(stream->last);
+    if (stream->context == context && stream->last) last.push_back(stream->last);
   }
+  for (const TokenRef& token : last) AwaitToken(token);
   FreeMemoryOf(context);
   std::erase_if(S().streams, [&](const auto& stream) { return stream->context == context; });
   std::erase_if(S().events, [&](Event* event) {
