@@ -29,13 +29,25 @@ CUresult CtxDestroy(CUcontext context) {
   return real(context);
 }
 
+inline void* DeviceObject(CUdevice device) {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(device));
+}
+
 template <Slot slot, Mode mode>
 CUresult PrimaryCtxReset(CUdevice device) {
   EBT_ENTER(PrimaryCtxReset);
-  if (entry.core)
-    entry.core->lifecycle(EBT_PRIMARY_RESET,
-                          reinterpret_cast<void*>(static_cast<uintptr_t>(device)), nullptr);
+  if (entry.core) entry.core->lifecycle(EBT_PRIMARY_RESET, DeviceObject(device), nullptr);
   return real(device);
+}
+
+// Whether it was the last reference only the driver knows, and only afterwards.
+template <Slot slot, Mode mode>
+CUresult PrimaryCtxRelease(CUdevice device) {
+  EBT_ENTER(PrimaryCtxRelease);
+  if (entry.core) entry.core->lifecycle(EBT_PRIMARY_RELEASE, DeviceObject(device), nullptr);
+  const CUresult result = real(device);
+  if (entry.core) entry.core->lifecycle(EBT_PRIMARY_RELEASED, DeviceObject(device), nullptr);
+  return result;
 }
 
 }  // namespace ebt::front

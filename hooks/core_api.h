@@ -104,17 +104,29 @@ enum ebt_lifecycle {
   EBT_GRAPH_LAUNCH = 5,     // before the driver's call; object = the CUgraphExec
   EBT_POOL_CREATE = 6,      // after success; object = the CUmemoryPool, detail = its CUmemPoolProps
   EBT_POOL_DESTROY = 7,     // before the driver's call; object = the CUmemoryPool
-  EBT_BLOCK_EXPORTED =
-      8,  // cuIpcGetMemHandle was called; object = the device address, detail = its CUresult
-  EBT_PEER_CONTEXT = 9,    // after success: the current context may access object, a CUcontext
-  EBT_POOL_ACCESS = 10,    // after success; object = the pool, detail = one CUmemAccessDesc
-  EBT_ADDRESS_TAKEN = 11,  // before the driver's call; object = a device address that goes into
-                           // something opaque, which work may use at any time; detail = what that
-                           // is called ("a tensor map")
-  EBT_KERNEL_NODE = 12,    // before the driver's call; detail = the ebt_launch that a graph, which
-                           // somebody builds by hand, will do whenever it is launched
-  EBT_COPY_NODE = 13,      // likewise; detail = an ebt_copy
+  EBT_BLOCK_EXPORTED = 8,   // after the driver's call; object = a device address whose block others
+                            // than this process reach or were to reach, detail = the CUresult
+  EBT_PEER_CONTEXT = 9,     // after success: the current context may access object, a CUcontext
+  EBT_POOL_ACCESS = 10,     // after success; object = the pool, detail = one CUmemAccessDesc
+  EBT_ADDRESS_TAKEN = 11,   // before the driver's call; object = a device address that goes into
+                            // something opaque, which work may use at any time; detail = what that
+                            // is called ("a tensor map")
+  EBT_KERNEL_NODE = 12,     // before the driver's call; detail = the ebt_launch that a graph, which
+                            // somebody builds by hand, will do whenever it is launched
+  EBT_COPY_NODE = 13,       // likewise; detail = an ebt_copy
   EBT_HANDLE_RELEASED = 14,  // before the driver's call; object = a CUmemGenericAllocationHandle
+  // A reference to a primary context is given up: before and after the driver's call, by the same
+  // thread; object = the CUdevice as an integer.
+  EBT_PRIMARY_RELEASE = 15,
+  EBT_PRIMARY_RELEASED = 16,
+};
+
+// Ways to hand memory to others.
+enum ebt_export {
+  EBT_EXPORT_IPC = 0,           // cuIpcGetMemHandle
+  EBT_EXPORT_RANGE = 1,         // cuMemGetHandleForAddressRange
+  EBT_EXPORT_HANDLE = 2,        // cuMemRetainAllocationHandle
+  EBT_EXPORT_POOL_POINTER = 3,  // cuMemPoolExportPointer
 };
 
 enum ebt_mark { EBT_MARK_STEP = 0, EBT_MARK_PHASE = 1 };
@@ -148,8 +160,16 @@ typedef struct ebt_core {
 
   int (*mem_info)(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   int (*address_range)(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
-  // After the driver answered one attribute of `ptr`: corrects *value for a block of ours.
-  void (*pointer_attribute)(CUpointer_attribute attribute, void* value, CUdeviceptr ptr);
+  // After the driver answered one attribute of `ptr` with *result. 1: the address is one of ours,
+  // and *value and *result are what the native allocation would have had; where *result is then
+  // an error, *value is what cuPointerGetAttributes leaves of such an attribute.
+  int (*pointer_attribute)(CUpointer_attribute attribute, void* value, CUdeviceptr ptr,
+                           CUresult* result);
+  // Before the driver's call.
+  int (*pointer_set)(CUpointer_attribute attribute, const void* value, CUdeviceptr ptr,
+                     CUresult* result);
+  // Before the driver's call, in one of the ways of ebt_export. 1: refused.
+  int (*export_block)(int way, CUdeviceptr ptr, CUresult* result);
   int (*pool_get)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   int (*pool_set)(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   void (*pool_trim)(CUmemoryPool pool, size_t keep_bytes);  // before the driver's call

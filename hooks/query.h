@@ -25,8 +25,8 @@ CUresult MemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr) {
 template <Slot slot, Mode mode>
 CUresult PointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   EBT_ENTER(PointerGetAttribute);
-  const CUresult result = real(value, attribute, ptr);
-  if (entry.core && result == CUDA_SUCCESS) entry.core->pointer_attribute(attribute, value, ptr);
+  CUresult result = real(value, attribute, ptr);
+  if (entry.core && value) entry.core->pointer_attribute(attribute, value, ptr, &result);
   return result;
 }
 
@@ -35,17 +35,64 @@ CUresult PointerGetAttributes(unsigned count, CUpointer_attribute* attributes, v
                               CUdeviceptr ptr) {
   EBT_ENTER(PointerGetAttributes);
   const CUresult result = real(count, attributes, values, ptr);
-  for (unsigned i = 0; entry.core && result == CUDA_SUCCESS && i < count; ++i)
-    entry.core->pointer_attribute(attributes[i], values[i], ptr);
+  if (!entry.core || result != CUDA_SUCCESS) return result;
+  for (unsigned i = 0; i < count; ++i) {
+    CUresult of_one = CUDA_SUCCESS;
+    if (values[i]) entry.core->pointer_attribute(attributes[i], values[i], ptr, &of_one);
+  }
+  return result;
+}
+
+template <Slot slot, Mode mode>
+CUresult PointerSetAttribute(const void* value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  EBT_ENTER(PointerSetAttribute);
+  CUresult result;
+  if (entry.core && entry.core->pointer_set(attribute, value, ptr, &result)) return result;
+  result = real(value, attribute, ptr);
+  // Whoever asks for this is about to let a device of another kind reach the block.
+  if (entry.core && result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+    entry.core->lifecycle(EBT_BLOCK_EXPORTED, reinterpret_cast<void*>(ptr), &result);
+  return result;
+}
+
+// The one order of events of every export: ask the core, else the driver, then report.
+template <typename RealCall>
+CUresult Export(const ebt_core* core, int way, CUdeviceptr ptr, RealCall real_call) {
+  CUresult result;
+  if (core && core->export_block(way, ptr, &result)) return result;
+  result = real_call();
+  // IPC is also reported where it fails: under a stream-ordered allocator that a recording has
+  // asked for, what works without it is refused. The others are tried out on any memory.
+  if (core && (result == CUDA_SUCCESS || way == EBT_EXPORT_IPC))
+    core->lifecycle(EBT_BLOCK_EXPORTED, reinterpret_cast<void*>(ptr), &result);
   return result;
 }
 
 template <Slot slot, Mode mode>
 CUresult IpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr ptr) {
   EBT_ENTER(IpcGetMemHandle);
-  const CUresult result = real(handle, ptr);
-  if (entry.core) entry.core->lifecycle(EBT_BLOCK_EXPORTED, reinterpret_cast<void*>(ptr), &result);
-  return result;
+  return Export(entry.core, EBT_EXPORT_IPC, ptr, [&] { return real(handle, ptr); });
+}
+
+template <Slot slot, Mode mode>
+CUresult MemGetHandleForAddressRange(void* handle, CUdeviceptr ptr, size_t bytes,
+                                     CUmemRangeHandleType type, unsigned long long flags) {
+  EBT_ENTER(MemGetHandleForAddressRange);
+  return Export(entry.core, EBT_EXPORT_RANGE, ptr,
+                [&] { return real(handle, ptr, bytes, type, flags); });
+}
+
+template <Slot slot, Mode mode>
+CUresult MemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  EBT_ENTER(MemRetainAllocationHandle);
+  return Export(entry.core, EBT_EXPORT_HANDLE, reinterpret_cast<CUdeviceptr>(address),
+                [&] { return real(handle, address); });
+}
+
+template <Slot slot, Mode mode>
+CUresult MemPoolExportPointer(CUmemPoolPtrExportData* data, CUdeviceptr ptr) {
+  EBT_ENTER(MemPoolExportPointer);
+  return Export(entry.core, EBT_EXPORT_POOL_POINTER, ptr, [&] { return real(data, ptr); });
 }
 
 }  // namespace ebt::front

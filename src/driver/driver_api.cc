@@ -10,8 +10,13 @@ namespace ebt {
 namespace {
 
 // Absent from older drivers; whoever calls them checks.
-constexpr std::array<std::string_view, 4> kOptional = {"cuKernelGetParamInfo", "cuFuncGetParamInfo",
-                                                       "cuFuncGetName", "cuKernelGetName"};
+constexpr std::array<std::string_view, 7> kOptional = {"cuKernelGetParamInfo",
+                                                       "cuFuncGetParamInfo",
+                                                       "cuFuncGetName",
+                                                       "cuKernelGetName",
+                                                       "cuDevicePrimaryCtxGetState",
+                                                       "cuDevicePrimaryCtxRetain",
+                                                       "cuDevicePrimaryCtxRelease_v2"};
 
 bool IsOptional(std::string_view name) {
   for (std::string_view optional : kOptional)

@@ -63,6 +63,9 @@ namespace ebt {
   X(cuKernelGetParamInfo, (CUkernel, size_t, size_t*, size_t*))                                \
   X(cuFuncGetName, (const char**, CUfunction))                                                 \
   X(cuKernelGetName, (const char**, CUkernel))                                                 \
+  X(cuDevicePrimaryCtxGetState, (CUdevice, unsigned*, int*))                                   \
+  X(cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                                          \
+  X(cuDevicePrimaryCtxRelease_v2, (CUdevice))                                                  \
   X(cuGetErrorName, (CUresult, const char**))
 
 // Member names carry no version suffix trick: api.cuMemAlloc_v2(...). NULL where the driver

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
@@ -51,6 +52,9 @@ class Builder {
 
   absl::StatusOr<Timeline> Build() {
     if (auto status = ReadEvents(); !status.ok()) return status;
+    for (const profile::Block& block : profile_.blocks) {
+      if (block.exported) exporting_sites_.insert(block.site);
+    }
     timeline_.representative = ChooseStep();
     const auto& starts = timeline_.steps.start_events;
     const uint64_t begin = starts[timeline_.representative];
@@ -177,7 +181,8 @@ class Builder {
       } else {
         SetPrologueLife(life, at);
       }
-      if (block.exported) life.unplanned = Unplanned::kExported;
+      // The step that stands for all need not be the one that shared the site's memory.
+      if (exporting_sites_.contains(block.site)) life.unplanned = Unplanned::kExported;
       if (block.bytes == 0) life.unplanned = Unplanned::kEmpty;
       timeline_.lives.push_back(std::move(life));
     }
@@ -349,6 +354,7 @@ class Builder {
   const Profile& profile_;
   Timeline timeline_;
   std::vector<Recorded> recorded_;
+  absl::flat_hash_set<uint64_t> exporting_sites_;
   uint64_t live_bytes_ = 0;
   std::vector<uint64_t> launches_before_;  // of each event
   std::vector<uint64_t> launch_at_;        // event index of each launch

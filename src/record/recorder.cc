@@ -340,12 +340,25 @@ void Recorder::StreamDestroyed(CUstream stream) noexcept {
 }
 
 void Recorder::ContextGone(CUcontext context) noexcept {
+  ContextMayEnd();
+  DropContext(context);
+  ContextMayHaveEnded(nullptr);
+}
+
+void Recorder::ContextMayEnd() noexcept {
+  if (!state_->abandoned.load(std::memory_order_relaxed)) state_->driver_mutex.lock();
+}
+
+void Recorder::ContextMayHaveEnded(CUcontext ended) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  {
-    std::lock_guard lock(state_->driver_mutex);
-    state_->clock.ContextGone(context);
-    state_->watch.ContextGone(context);
-  }
+  if (ended != nullptr) DropContext(ended);
+  state_->driver_mutex.unlock();
+}
+
+void Recorder::DropContext(CUcontext context) noexcept {
+  if (state_->abandoned.load(std::memory_order_relaxed)) return;
+  state_->clock.ContextGone(context);
+  state_->watch.ContextGone(context);
   state_->context_generation.fetch_add(1, std::memory_order_relaxed);
   state_->launched.store(false, std::memory_order_relaxed);
   Take([&](RecorderState& state, ThreadBuffer& buffer) {
@@ -369,7 +382,9 @@ void Recorder::Close() noexcept {
     finished = state_->done.wait_until(lock, std::chrono::system_clock::now() + kLongestClose,
                                        [&] { return state_->finished; });
   }
-  if (finished) return thread_->join();
+  // The writer itself may be who ends the process, as its last thread.
+  if (finished && thread_->get_id() != std::this_thread::get_id()) return thread_->join();
+  if (finished) return thread_->detach();
   Log(LogLevel::kWarning, "{} could not be finished in time: it reads up to its last flush",
       state_->file.path());
   thread_->detach();

@@ -67,6 +67,10 @@ class Recorder {
   // Before a context goes: its blocks end here. NULL: every context's do. Waits until the writer
   // thread has left the driver.
   void ContextGone(CUcontext context = nullptr) noexcept;
+  // Around a call that may end a context, by one thread: the writer's thread is kept off the driver
+  // in between. ended: what has ended, NULL: nothing.
+  void ContextMayEnd() noexcept;
+  void ContextMayHaveEnded(CUcontext ended) noexcept;
 
   // Ends the recording: what waits is written, then the end of the profile. Returns within two
   // seconds; a writer that takes longer is left behind. May be called twice.
@@ -79,6 +83,7 @@ class Recorder {
   uint64_t events() const noexcept;
 
  private:
+  void DropContext(CUcontext context) noexcept;
   explicit Recorder(std::shared_ptr<RecorderState> state);
   template <typename Body>
   void Take(Body&& body) noexcept;

@@ -11,6 +11,7 @@
 
 #include "src/base/config.h"
 #include "src/base/log.h"
+#include "src/base/own_threads.h"
 #include "src/callsite/callsite.h"
 
 namespace ebt::record {
@@ -19,6 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kRound = milliseconds(50);
+// Rounds between two looks at whether the program has gone and left us behind.
+constexpr uint64_t kRoundsAlone = 5;
 // How long the end waits for the GPU to reach the last marks.
 constexpr int kMarkRounds = 20;
 constexpr long kMarkRoundNs = 5000000;
@@ -85,6 +88,7 @@ WriterThread::WriterThread(RecorderState& state)
 void WriterThread::Run() noexcept {
   if (state_.options.guard != nullptr) *state_.options.guard() = 1;
   pthread_setname_np(pthread_self(), "ebbtide-record");
+  const OwnThread own;
   try {
     Loop();
   } catch (...) {
@@ -99,7 +103,10 @@ void WriterThread::Run() noexcept {
 void WriterThread::Loop() {
   const RelaxedCapture relaxed(state_.driver);
   absl::Status status = state_.file.AddMetadata(FirstMetadata());
-  while (status.ok() && WaitForWork()) status = Round();
+  for (uint64_t round = 1; status.ok() && WaitForWork(); ++round) {
+    status = Round();
+    if (round % kRoundsAlone == 0 && ProgramThreadsAreGone()) break;
+  }
   if (status.ok()) status = Finish();
   if (status.ok()) return;
   const bool was_recording = state_.recording.exchange(false);

@@ -14,6 +14,11 @@ void PoolCounters::Destroyed(CUmemoryPool pool) {
   pools_.erase(pool);
 }
 
+void PoolCounters::Clear() {
+  MutexLock lock(&mutex_);
+  pools_.clear();
+}
+
 bool PoolCounters::Servable(CUmemoryPool pool, CUdevice device) const {
   MutexLock lock(&mutex_);
   const auto at = pools_.find(pool);

@@ -19,6 +19,7 @@ class PoolCounters {
   // announced (imported, of the host, managed) are left to the driver.
   void Announce(CUmemoryPool pool, CUdevice device);
   void Destroyed(CUmemoryPool pool);
+  void Clear();  // what we held of any pool is gone
   bool Servable(CUmemoryPool pool, CUdevice device) const;
 
   // bytes: rounded as the driver rounds. reserved: bytes held for the pool after the call.

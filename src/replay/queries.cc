@@ -32,25 +32,6 @@ bool Replayer::MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result
   return true;
 }
 
-Replayer::Blocks::const_iterator Replayer::Holding(CUdeviceptr ptr) const {
-  const auto exact = blocks_.find(ptr);
-  if (exact != blocks_.end()) return exact;
-  // Asked rarely and of thousands at most; the map is for what is asked all the time.
-  return std::find_if(blocks_.begin(), blocks_.end(), [ptr](const auto& block) {
-    return ptr >= block.first && ptr < block.first + block.second.bytes;
-  });
-}
-
-bool Replayer::AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result) {
-  MutexLock lock(&mutex_);
-  const auto block = Holding(ptr);
-  if (block == blocks_.end()) return false;
-  if (base) *base = block->first;
-  if (bytes) *bytes = block->second.bytes;
-  *result = CUDA_SUCCESS;
-  return true;
-}
-
 uint64_t Replayer::ReservedFor(CUmemoryPool pool) {
   const std::shared_ptr<Space> space = AnySpace();
   // What the arenas hold is nobody's in particular: it is counted once, with the default pool.
@@ -75,41 +56,6 @@ bool Replayer::PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* v
 bool Replayer::PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void*, CUresult*) {
   pools_.ResetHigh(pool, attribute, ReservedFor(pool));
   return false;  // the driver's own mark is reset too
-}
-
-void Replayer::PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr) {
-  MutexLock lock(&mutex_);
-  const auto block = Holding(ptr);
-  if (block == blocks_.end() || !value) return;
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      std::memcpy(value, &block->first, sizeof(block->first));
-      return;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      std::memcpy(value, &block->second.bytes, sizeof(size_t));
-      return;
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      std::memcpy(value, &block->second.pool, sizeof(CUmemoryPool));
-      return;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: {  // host pages may stand behind the address just now
-      const CUmemorytype device = CU_MEMORYTYPE_DEVICE;
-      std::memcpy(value, &device, sizeof(device));
-      return;
-    }
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-      if (!space_) return;
-      const int device = space_->device();
-      std::memcpy(value, &device, sizeof(device));
-      return;
-    }
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: {
-      const unsigned no = 0;
-      std::memcpy(value, &no, sizeof(no));
-      return;
-    }
-    default:
-      return;
-  }
 }
 
 uint64_t Replayer::OnHost(const Space& space) const {

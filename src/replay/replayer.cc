@@ -1,9 +1,7 @@
 #include "src/replay/replayer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "src/base/log.h"
@@ -20,7 +18,6 @@ using memory::Arena;
 // After so many allocations of which so few were in the plan, the plan is another job's.
 constexpr uint64_t kTrialAllocations = 128;
 constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
-constexpr int kMostMoments = 1000;  // of a millisecond
 
 }  // namespace
 
@@ -255,6 +252,7 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>*
       space_->named()->Remove(block->offset);
       untouched_.erase(block->offset);
     }
+    if (block->sync_memops) synchronized_blocks_.fetch_sub(1);
     rounded = AlignUp(block->bytes, kBlockAlignment);
     (block->cold ? cold_live_bytes_ : warm_live_bytes_) -= rounded;
   }
@@ -262,28 +260,39 @@ bool Replayer::Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>*
   return true;
 }
 
+// Of a block that is none: freed already, or the middle of one. To the driver it would be a part of
+// all we hold, or its beginning.
+bool Replayer::IsOfOurRanges(CUdeviceptr ptr, CUresult* result) {
+  MutexLock lock(&mutex_);
+  *result = CUDA_ERROR_INVALID_VALUE;
+  return space_ && space_->Holds(ptr);
+}
+
 bool Replayer::Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result) {
   std::shared_ptr<Space> space;  // keeps the block's arena
   Block block{};
   // Most frees: nobody captures, nothing is waited for, so the block is off the books at once.
   if (ordered && captures_.load(std::memory_order_relaxed) == 0) {
-    if (!Unregister(ptr, &block, &space)) return false;
+    if (!Unregister(ptr, &block, &space)) return IsOfOurRanges(ptr, result);
     *result = CUDA_SUCCESS;
     block.arena->Give(block.offset, block.bytes, stream);
     return true;
   }
   {
     MutexLock lock(&mutex_);
-    if (!blocks_.contains(ptr)) return false;
-    space = space_;
+    space = blocks_.contains(ptr) ? space_ : nullptr;
   }
+  if (!space) return IsOfOurRanges(ptr, result);
   // Under capture a free is a graph node, and only of graph memory: the driver says so.
   if (ordered && Capturing(stream)) return false;
   // cuMemFree waits for the work that may still use the block, and where it may not wait the
   // block stays.
-  *result = ordered || !space ? CUDA_SUCCESS : space->Drain();
+  *result = ordered ? CUDA_SUCCESS : space->Drain();
   if (*result != CUDA_SUCCESS) return true;
-  if (!Unregister(ptr, &block, &space)) return false;
+  if (!Unregister(ptr, &block, &space)) {  // another thread was quicker
+    *result = CUDA_ERROR_INVALID_VALUE;
+    return true;
+  }
   if (ordered) {
     block.arena->Give(block.offset, block.bytes, stream);
   } else {
@@ -341,14 +350,6 @@ void Replayer::PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access) {
   }
 }
 
-void Replayer::Exported(CUdeviceptr ptr, CUresult result) {
-  MutexLock lock(&mutex_);
-  if (result == CUDA_SUCCESS || !blocks_.contains(ptr)) return;
-  Log(LogLevel::kWarning,
-      "planned memory cannot be shared with another process: record the job again, sharing "
-      "included, and plan that (its shared memory then stays with the driver)");
-}
-
 void Replayer::PoolDestroyed(CUmemoryPool pool) { pools_.Destroyed(pool); }
 
 void Replayer::StreamDestroyed(CUstream stream) {
@@ -366,48 +367,6 @@ void Replayer::CaptureEnded(CUstream stream) {
   MutexLock lock(&mutex_);
   capturing_.erase(stream);
   captures_.store(capturing_.size(), std::memory_order_relaxed);
-}
-
-void Replayer::Forget() {
-  Finish();
-  std::shared_ptr<Space> space;
-  {
-    MutexLock lock(&mutex_);
-    if (!space_) return;
-    blocks_.clear();
-    cold_live_bytes_ = warm_live_bytes_ = 0;
-    space = std::move(space_);
-  }
-  // What is queued may still use the memory; it ends with the context, and we before it. The
-  // context that ends need not be the one that is current.
-  {
-    const CurrentContext current(driver_);
-    driver_.fn_cuCtxSetCurrent(space->context());
-    driver_.fn_cuCtxSynchronize();
-    // Other threads' calls hold it for a moment.
-    for (int i = 0; i < kMostMoments && space.use_count() > 1; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    // A thread that is inside for longer finds it as it was, for good.
-    if (space.use_count() > 1) new std::shared_ptr<Space>(space);
-    space.reset();
-  }
-  Disable("the context that the plan was kept in is destroyed");
-}
-
-void Replayer::ContextGone(CUcontext context) {
-  {
-    MutexLock lock(&mutex_);
-    if (!space_ || space_->context() != context) return;
-  }
-  Forget();
-}
-
-void Replayer::DeviceReset(CUdevice device) {
-  {
-    MutexLock lock(&mutex_);
-    if (!space_ || space_->device() != device) return;
-  }
-  Forget();
 }
 
 }  // namespace ebt::replay

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -66,7 +67,11 @@ class Replayer {
 
   bool MemInfo(size_t* free_bytes, size_t* total_bytes, CUresult* result);
   bool AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* result);
-  void PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr);
+  bool PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr,
+                        CUresult* result);
+  bool SetPointerAttribute(CUpointer_attribute attribute, const void* value, CUdeviceptr ptr,
+                           CUresult* result);
+  bool Export(int way, CUdeviceptr ptr, CUresult* result);
   bool PoolGet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   bool PoolSet(CUmemoryPool pool, CUmemPool_attribute attribute, void* value, CUresult* result);
   void PoolTrim();
@@ -76,10 +81,11 @@ class Replayer {
   // The current context was let into the memory of `owner`; a device into that of a pool.
   void PeerEnabled(CUcontext owner);
   void PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access);
-  void Exported(CUdeviceptr ptr, CUresult result);
   void StreamDestroyed(CUstream stream);
-  void ContextGone(CUcontext context);  // before the driver's call
-  void DeviceReset(CUdevice device);    // before the driver's call
+  void ContextGone(CUcontext context);     // before the driver's call
+  void DeviceReset(CUdevice device);       // before the driver's call
+  void PrimaryReleasing(CUdevice device);  // before the driver's call, and by the same thread
+  void PrimaryReleased(CUdevice device);   // after it
   void CaptureBegun(CUstream stream);
   void CaptureEnded(CUstream stream);  // also where no capture had begun
 
@@ -96,7 +102,9 @@ class Replayer {
     uint64_t bytes;     // as requested
     CUmemoryPool pool;  // whose counters it is in; NULL: linear memory
     bool cold;
-    uint64_t site;  // of a block that moves or is on trial
+    uint64_t site;             // of a block that moves or is on trial
+    uint64_t id = 0;           // CU_POINTER_ATTRIBUTE_BUFFER_ID; 0: nobody has asked for it yet
+    bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   };
   using Blocks = absl::flat_hash_map<CUdeviceptr, Block>;
   struct Untouched {
@@ -116,7 +124,9 @@ class Replayer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The sites whose blocks move, or are on trial.
   std::vector<uint64_t> MovingSites() const;
-  void Forget();
+  // gone: the context has ended already.
+  void Forget(bool gone);
+  bool IsPrimaryOf(CUdevice device);  // the space's context
   bool Capturing(CUstream stream);
   // The pool that the request takes from; false: a pool that we do not stand in for.
   bool PoolOf(const Space& space, const ebt_alloc& request, CUmemoryPool* pool);
@@ -146,13 +156,18 @@ class Replayer {
   void Register(const Space& space, CUdeviceptr address, const Block& block);
   // Takes the block at `ptr` off the books; false: not ours. space: keeps its arena.
   bool Unregister(CUdeviceptr ptr, Block* block, std::shared_ptr<Space>* space);
+  bool IsOfOurRanges(CUdeviceptr ptr, CUresult* result);
   // Bytes of live cold blocks that lie on the host; bytes that the program's pools hold with us.
   uint64_t OnHost(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t Reserved(const Space& space) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What a program reads as reserved by `pool`, beside the driver's own.
   uint64_t ReservedFor(CUmemoryPool pool);
   // The block that `ptr` lies in, end() if none of ours.
-  Blocks::const_iterator Holding(CUdeviceptr ptr) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Blocks::iterator Holding(CUdeviceptr ptr) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool BlockAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr,
+                      Blocks::iterator at, CUresult* result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A copy or memset of a block that is to wait until such are done.
+  bool Synchronizes(const ebt_copy& copy);
   void AddPeer(CUdevice owner, CUdevice peer);
   void Disable(const char* why);
 
@@ -163,6 +178,7 @@ class Replayer {
 
   std::atomic<bool> disabled_;       // nothing is served (any more); by an empty plan never
   std::atomic<size_t> captures_{0};  // size of capturing_
+  std::atomic<size_t> synchronized_blocks_{0};  // with sync_memops
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made
   std::atomic<bool> naming_{false};   // some blocks move or are on trial
@@ -178,11 +194,14 @@ class Replayer {
   std::atomic<bool> reporting_{false};  // one of the two is there
   std::shared_ptr<Space> space_ ABSL_GUARDED_BY(mutex_);
   bool space_tried_ ABSL_GUARDED_BY(mutex_) = false;
+  bool export_refused_ ABSL_GUARDED_BY(mutex_) = false;  // and that has been said
   Matcher matcher_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<CUstream> capturing_ ABSL_GUARDED_BY(mutex_);
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
+  // Where addresses inside blocks were found last: some ask of the same ones at every launch.
+  std::array<CUdeviceptr, 256> found_ ABSL_GUARDED_BY(mutex_) = {};
   // A trial's: the blocks on trial, by their offsets, until they have been seen touched.
   absl::btree_map<uint64_t, Untouched> untouched_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<uint64_t> touched_sites_ ABSL_GUARDED_BY(mutex_);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/driver/primary_context.h"
 
 namespace ebt::replay {
 
@@ -18,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Space>> Space::Create(const DriverApi& driver,
       driver.fn_cuCtxGetDevice(&device) != CUDA_SUCCESS)
     return absl::FailedPreconditionError("no CUDA context is current");
   std::unique_ptr<Space> space(new Space(driver, context));
+  space->primary_ = PrimaryContext(driver, device) == context;
   if (absl::Status built = space->Build(device, options); !built.ok()) return built;
   return space;
 }
@@ -157,6 +159,43 @@ CUresult Space::Drain() {
   if (result == CUDA_SUCCESS) result = driver_.fn_cuCtxSynchronize();
   driver_.fn_cuCtxSetCurrent(current);
   return result;
+}
+
+bool Space::Holds(CUdeviceptr address) const {
+  for (const auto* part : {&warm_, &swapped_, &cold_, &dynamic_}) {
+    if (*part && address >= (*part)->base() && address - (*part)->base() < (*part)->size())
+      return true;
+  }
+  return false;
+}
+
+void Space::HoldThreads() {
+  if (swap_) swap_->Hold();
+  if (prefetcher_) prefetcher_->Hold();
+}
+
+void Space::ResumeThreads() {
+  if (prefetcher_) prefetcher_->Resume();
+  if (swap_) swap_->Resume();
+}
+
+void Space::ContextIsGone() {
+  constexpr CUresult kGone = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  driver_.fn_cuCtxSetCurrent = [](CUcontext) { return kGone; };
+  driver_.fn_cuCtxSynchronize = [] { return kGone; };
+  driver_.fn_cuMemFree_v2 = [](CUdeviceptr) { return kGone; };
+  driver_.fn_cuMemcpyAsync = [](CUdeviceptr, CUdeviceptr, size_t, CUstream) { return kGone; };
+  driver_.fn_cuMemPrefetchAsync = [](CUdeviceptr, size_t, CUdevice, CUstream) { return kGone; };
+  driver_.fn_cuStreamDestroy_v2 = [](CUstream) { return kGone; };
+  driver_.fn_cuStreamSynchronize = [](CUstream) { return kGone; };
+  driver_.fn_cuStreamQuery = [](CUstream) { return kGone; };
+  driver_.fn_cuStreamWaitEvent = [](CUstream, CUevent, unsigned) { return kGone; };
+  driver_.fn_cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus*) { return kGone; };
+  driver_.fn_cuEventCreate = [](CUevent*, unsigned) { return kGone; };
+  driver_.fn_cuEventRecord = [](CUevent, CUstream) { return kGone; };
+  driver_.fn_cuEventQuery = [](CUevent) { return kGone; };
+  driver_.fn_cuEventSynchronize = [](CUevent) { return kGone; };
+  driver_.fn_cuEventDestroy_v2 = [](CUevent) { return kGone; };
 }
 
 void Space::AddPeer(CUdevice peer) {

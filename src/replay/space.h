@@ -47,6 +47,9 @@ class Space {
   absl::Status AddCold(const ColdOptions& options);
 
   CUcontext context() const { return context_; }
+  bool primary() const { return primary_; }  // it is the device's primary context
+  // Whether the address is in one of the parts, whoever has it there.
+  bool Holds(CUdeviceptr address) const;
   CUdevice device() const { return pool_->device(); }
 
   // Planned parts, NULL when empty; cold blocks lie where ColdHomes says.
@@ -78,6 +81,13 @@ class Space {
   void Trim();
   // Waits for everything that is queued in the space's context, whichever is current.
   CUresult Drain();
+  // In between, by one thread: no thread of ours is in the driver.
+  void HoldThreads() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void ResumeThreads() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // With the threads held. The context has ended, and its streams, events and managed memory with
+  // it: none of them is named any more, also not by what destroys the space. Device memory of ours
+  // is no context's.
+  void ContextIsGone();
   // Lets another device reach what we hold of this one, now and later.
   void AddPeer(CUdevice peer);
 
@@ -95,8 +105,9 @@ class Space {
   };
   void Trim(const Part& part);
 
-  const DriverApi& driver_;
+  DriverApi driver_;  // of this space alone: see ContextIsGone
   const CUcontext context_;
+  bool primary_ = false;
   SpaceOptions options_;
   uint64_t host_bytes_ = 0;  // that cold parts have so far
   // In this order: what comes later uses what stands before.

@@ -1,5 +1,6 @@
 // What work names of the blocks that move: before it is queued they are brought to where it will
 // find them.
+#include <optional>
 #include <utility>
 
 #include "src/driver/current_context.h"
@@ -15,6 +16,7 @@ struct Touching {
   CUstream stream = nullptr;
   bool captured = false;
   bool synchronous = false;
+  std::optional<CUstream> awaited;  // at the end
   // A copy over the link: what its direction's RightOfWay is told at the end.
   size_t in = tier::RightOfWay::kNone, out = tier::RightOfWay::kNone;
 };
@@ -64,7 +66,9 @@ bool Replayer::Launch(const ebt_launch& launch) {
 }
 
 bool Replayer::Copy(const ebt_copy& copy) {
-  return Copies(1, [&](size_t) { return copy; });
+  const bool synchronizes = Synchronizes(copy);
+  if (synchronizes) ThisThread().awaited = copy.stream;
+  return Copies(1, [&](size_t) { return copy; }) || synchronizes;
 }
 
 bool Replayer::Copies(size_t count, absl::FunctionRef<ebt_copy(size_t)> copy_at) {
@@ -133,6 +137,8 @@ bool Replayer::Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name)
 
 void Replayer::Touched() {
   Touching& touching = ThisThread();
+  if (const auto awaited = std::exchange(touching.awaited, std::nullopt))
+    driver_.fn_cuStreamSynchronize(*awaited);
   const std::shared_ptr<Space> space = std::move(touching.space);
   touching.space.reset();
   if (!space) return;

@@ -126,9 +126,26 @@ int AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr ptr, CUresult* re
   });
 }
 
-void PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr) {
-  Shielded([&] {
-    if (auto* replayer = g_engine->replayer()) replayer->PointerAttribute(attribute, value, ptr);
+int PointerAttribute(CUpointer_attribute attribute, void* value, CUdeviceptr ptr,
+                     CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->PointerAttribute(attribute, value, ptr, result);
+  });
+}
+
+int PointerSet(CUpointer_attribute attribute, const void* value, CUdeviceptr ptr,
+               CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->SetPointerAttribute(attribute, value, ptr, result);
+  });
+}
+
+int ExportBlock(int way, CUdeviceptr ptr, CUresult* result) {
+  return Shielded(0, [&]() -> int {
+    auto* replayer = g_engine->replayer();
+    return replayer && replayer->Export(way, ptr, result);
   });
 }
 
@@ -152,6 +169,10 @@ void PoolTrim(CUmemoryPool, size_t) {
   });
 }
 
+CUdevice DeviceOf(void* object) {
+  return static_cast<CUdevice>(reinterpret_cast<uintptr_t>(object));
+}
+
 void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, const void* detail) {
   switch (what) {
     case EBT_STREAM_DESTROY:
@@ -159,7 +180,11 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_CONTEXT_DESTROY:
       return replayer.ContextGone(static_cast<CUcontext>(object));
     case EBT_PRIMARY_RESET:
-      return replayer.DeviceReset(static_cast<CUdevice>(reinterpret_cast<uintptr_t>(object)));
+      return replayer.DeviceReset(DeviceOf(object));
+    case EBT_PRIMARY_RELEASE:
+      return replayer.PrimaryReleasing(DeviceOf(object));
+    case EBT_PRIMARY_RELEASED:
+      return replayer.PrimaryReleased(DeviceOf(object));
     case EBT_CAPTURE_BEGIN:
       return replayer.CaptureBegun(static_cast<CUstream>(object));
     case EBT_CAPTURE_END:
@@ -181,9 +206,6 @@ void ReplayLifecycle(ebt::replay::Replayer& replayer, int what, void* object, co
     case EBT_POOL_ACCESS:
       return replayer.PoolAccess(static_cast<CUmemoryPool>(object),
                                  *static_cast<const CUmemAccessDesc*>(detail));
-    case EBT_BLOCK_EXPORTED:
-      return replayer.Exported(reinterpret_cast<CUdeviceptr>(object),
-                               *static_cast<const CUresult*>(detail));
     case EBT_POOL_DESTROY:
       return replayer.PoolDestroyed(static_cast<CUmemoryPool>(object));
     default:
@@ -195,10 +217,18 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
   switch (what) {
     case EBT_STREAM_DESTROY:
       return recorder.StreamDestroyed(static_cast<CUstream>(object));
-    case EBT_CONTEXT_DESTROY:
-      return recorder.ContextGone(static_cast<CUcontext>(object));
+    case EBT_CONTEXT_DESTROY:  // a primary context is not destroyed by its handle
+      if (!g_engine->IsPrimary(static_cast<CUcontext>(object)))
+        recorder.ContextGone(static_cast<CUcontext>(object));
+      return;
     case EBT_PRIMARY_RESET:
-      return recorder.ContextGone(nullptr);
+      if (CUcontext primary = g_engine->Primary(DeviceOf(object))) recorder.ContextGone(primary);
+      return;
+    case EBT_PRIMARY_RELEASE:
+      recorder.ContextMayEnd();
+      return g_engine->ReleasingPrimary(DeviceOf(object));
+    case EBT_PRIMARY_RELEASED:
+      return recorder.ContextMayHaveEnded(g_engine->PrimaryThatEnded(DeviceOf(object)));
     case EBT_GRAPH_LAUNCH:
       return recorder.GraphLaunched(object, static_cast<CUstream>(const_cast<void*>(detail)));
     case EBT_CAPTURE_BEGIN:
@@ -265,6 +295,8 @@ const ebt_core kCore = {
     .mem_info = &MemInfo,
     .address_range = &AddressRange,
     .pointer_attribute = &PointerAttribute,
+    .pointer_set = &PointerSet,
+    .export_block = &ExportBlock,
     .pool_get = &PoolGet,
     .pool_set = &PoolSet,
     .pool_trim = &PoolTrim,

@@ -111,6 +111,30 @@ record::Recorder* Engine::CreateRecorder() {
   return recorder_owner_.get();
 }
 
+bool Engine::IsPrimary(CUcontext context) const {
+  int devices = 0;
+  driver_.fn_cuDeviceGetCount(&devices);
+  for (CUdevice device = 0; device < devices; ++device)
+    if (context && Primary(device) == context) return true;
+  return false;
+}
+
+void Engine::ReleasingPrimary(CUdevice device) {
+  const CUcontext context = Primary(device);
+  MutexLock lock(&mutex_);
+  if (context) releasing_[device] = context;
+}
+
+CUcontext Engine::PrimaryThatEnded(CUdevice device) {
+  if (PrimaryContextIsActive(driver_, device)) return nullptr;
+  MutexLock lock(&mutex_);
+  const auto at = releasing_.find(device);
+  if (at == releasing_.end()) return nullptr;
+  const CUcontext ended = at->second;
+  releasing_.erase(at);
+  return ended;
+}
+
 ebbtide_statistics Engine::Statistics() {
   if (replayer_) return replayer_->Statistics();
   return {};

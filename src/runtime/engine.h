@@ -7,11 +7,13 @@
 #include <atomic>
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "ebbtide/ebbtide.h"
 #include "hooks/core_api.h"
 #include "src/base/config.h"
 #include "src/base/mutex.h"
 #include "src/driver/driver_api.h"
+#include "src/driver/primary_context.h"
 #include "src/record/recorder.h"
 #include "src/replay/replayer.h"
 
@@ -30,6 +32,13 @@ class Engine {
   record::Recorder* recorder();
   // The replayer of replay mode, nullptr in others.
   replay::Replayer* replayer() { return replayer_.get(); }
+
+  // The primary context of a device, NULL where it is not active.
+  CUcontext Primary(CUdevice device) const { return PrimaryContext(driver_, device); }
+  bool IsPrimary(CUcontext context) const;
+  // A reference to it is about to be given up; it was: the context if that was the last one.
+  void ReleasingPrimary(CUdevice device);
+  CUcontext PrimaryThatEnded(CUdevice device);
 
   ebbtide_statistics Statistics();
   void AfterFork();
@@ -50,6 +59,7 @@ class Engine {
   bool recorder_tried_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<record::Recorder> recorder_owner_ ABSL_GUARDED_BY(mutex_);
   std::atomic<record::Recorder*> recorder_{nullptr};
+  absl::flat_hash_map<CUdevice, CUcontext> releasing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ebt::runtime

@@ -1,11 +1,13 @@
 #include "src/tier/managed.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
+#include "src/base/own_threads.h"
 #include "src/base/units.h"
 
 namespace ebt::tier {
@@ -13,6 +15,8 @@ namespace {
 
 // Measured on an H200: pieces of 2 MiB move at 18 GB/s, of 64 MiB at 44.
 constexpr uint64_t kPieceBytes = 64 * kMiB;
+// Without anything to do, how often it is asked whether the program is still there.
+constexpr auto kLookForProgram = std::chrono::milliseconds(500);
 
 absl::Status Refused(const DriverApi& driver, const char* what, CUresult result) {
   return absl::UnavailableError(absl::StrCat(what, " failed: ", ErrorName(driver, result)));
@@ -111,25 +115,35 @@ void Prefetcher::Request(Direction direction, uint64_t offset, uint64_t bytes, C
 
 void Prefetcher::Run() {
   *guard_() = 1;
+  const OwnThread own;
   CUstream stream = nullptr;
-  const bool ready =
-      driver_.fn_cuCtxSetCurrent(context_) == CUDA_SUCCESS &&
-      driver_.fn_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS;
-  if (!ready)
+  driver_mutex_.lock();
+  CUresult result = driver_.fn_cuCtxSetCurrent(context_);
+  if (result == CUDA_SUCCESS)
+    result = driver_.fn_cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0);
+  const bool ready = result == CUDA_SUCCESS;
+  // A program may be quicker than a thread that begins: then nobody is there to be told.
+  if (!ready && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
     Log(LogLevel::kWarning, "cold blocks cannot be fetched ahead; they are used in place");
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.fn_cuThreadExchangeStreamCaptureMode(&mode);
+  driver_mutex_.unlock();
   while (true) {
     Move move;
     {
       MutexLock lock(&mutex_);
-      changed_.wait(mutex_,
-                    [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_ || !moves_.empty(); });
+      const auto asked = [this]()
+                             ABSL_NO_THREAD_SAFETY_ANALYSIS { return ending_ || !moves_.empty(); };
+      while (!changed_.wait_for(mutex_, kLookForProgram, asked))
+        if (ProgramThreadsAreGone()) return;
       if (ending_) return;
       move = moves_.front();
       moves_.pop_front();
     }
-    if (ready) Perform(move, stream);
+    if (ready) {
+      MutexLock driver(&driver_mutex_);
+      Perform(move, stream);
+    }
     MutexLock lock(&mutex_);
     events_.push_back(move.after);
   }

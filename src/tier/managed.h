@@ -60,6 +60,11 @@ class Prefetcher {
   // once. A request that the driver refuses is dropped: it costs time, nothing else.
   void Request(Direction direction, uint64_t offset, uint64_t bytes, CUstream stream);
 
+  // From Hold, which waits for the move under way, to Resume, by the same thread, the engine's
+  // thread makes no call of the driver.
+  void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(driver_mutex_) { driver_mutex_.lock(); }
+  void Resume() ABSL_UNLOCK_FUNCTION(driver_mutex_) { driver_mutex_.unlock(); }
+
   uint64_t fetched_bytes() const { return moved_[0].load(std::memory_order_relaxed); }
   uint64_t evicted_bytes() const { return moved_[1].load(std::memory_order_relaxed); }
 
@@ -79,6 +84,7 @@ class Prefetcher {
   ManagedRange& range_;
   int* (*const guard_)();
   std::atomic<uint64_t> moved_[2] = {};
+  Mutex driver_mutex_;  // see Hold
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<Move> moves_ ABSL_GUARDED_BY(mutex_);

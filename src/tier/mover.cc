@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "src/base/own_threads.h"
 #include "src/base/units.h"
 
 namespace ebt::tier {
@@ -22,6 +23,8 @@ constexpr size_t kPiecesAtOnce = 4;
 // pieces wait for their gate.
 constexpr auto kPollSoon = std::chrono::microseconds(20),
                kPollRarely = std::chrono::microseconds(100);
+// Without anything to do, how often it is asked whether the program is still there.
+constexpr auto kLookForProgram = std::chrono::milliseconds(500);
 constexpr auto kMostPatience = std::chrono::seconds(1);
 constexpr auto kSoon = std::chrono::milliseconds(2);
 
@@ -116,12 +119,15 @@ void Mover::Stop() {
 
 void Mover::Run(CUcontext context) {
   *guard_() = 1;
+  const OwnThread own;
   // Else every short sleep takes 50 us longer.
   prctl(PR_SET_TIMERSLACK, 1000);
+  driver_mutex_.lock();
   const CUresult result = driver_.fn_cuCtxSetCurrent(context);
   // Somebody's capture in global mode must not mind our calls.
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.fn_cuThreadExchangeStreamCaptureMode(&mode);
+  driver_mutex_.unlock();
   {
     MutexLock lock(&mutex_);
     started_ = true;
@@ -130,8 +136,12 @@ void Mover::Run(CUcontext context) {
     if (result != CUDA_SUCCESS) return;
   }
   while (true) {
-    LookAround();
+    {
+      MutexLock driver(&driver_mutex_);
+      LookAround();
+    }
     if (Lane* lane = AwaitTurn()) {
+      MutexLock driver(&driver_mutex_);
       IssuePiece(*lane);
       continue;
     }
@@ -154,7 +164,8 @@ Mover::Lane* Mover::AwaitTurn() {
     const bool soon = std::chrono::steady_clock::now() - progressed_ < kSoon;
     changed_.wait_for(mutex_, soon ? kPollSoon : kPollRarely);
   } else {
-    changed_.wait(mutex_);
+    changed_.wait_for(mutex_, kLookForProgram);
+    if (ProgramThreadsAreGone()) ended_ = true;
   }
   return nullptr;
 }

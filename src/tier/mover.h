@@ -70,6 +70,11 @@ class Mover {
   uint64_t bytes(Direction direction) const {
     return lanes_[Index(direction)].bytes.load(std::memory_order_relaxed);
   }
+  // From Hold, which waits for the call under way, to Resume, by the same thread, the mover's
+  // thread makes no call of the driver.
+  void Hold() ABSL_EXCLUSIVE_LOCK_FUNCTION(driver_mutex_) { driver_mutex_.lock(); }
+  void Resume() ABSL_UNLOCK_FUNCTION(driver_mutex_) { driver_mutex_.unlock(); }
+
   // The stream that carries the copies. It may be waited for and recorded, not added to.
   CUstream stream(Direction direction) const { return lanes_[Index(direction)].stream; }
 
@@ -116,6 +121,7 @@ class Mover {
   // When a piece was last seen done; the mover's thread alone.
   std::chrono::steady_clock::time_point progressed_{};
 
+  Mutex driver_mutex_;  // see Hold
   Mutex mutex_;
   std::condition_variable_any changed_;  // for the thread: a job, a flush, the end
   std::condition_variable_any issued_;   // for those that flush, and for the start

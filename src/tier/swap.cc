@@ -124,6 +124,7 @@ SwapEngine::Range SwapEngine::SlabsOf(uint64_t offset, uint64_t bytes) const {
 }
 
 void SwapEngine::Complain(Complaint kind, const char* what, CUresult result) {
+  if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) return;  // nobody is there to be told
   if (complained_.fetch_or(kind, std::memory_order_relaxed) & kind) return;
   Log(LogLevel::kWarning, "swap: {} ({})", what, ErrorName(driver_, result));
 }

@@ -109,6 +109,10 @@ class SwapEngine : public memory::Backing {
   // For the application's own copies between host and device, into the device (kIn) or out of it.
   RightOfWay& application(Mover::Direction direction) { return mover_->application(direction); }
 
+  // See Mover.
+  void Hold() ABSL_NO_THREAD_SAFETY_ANALYSIS { mover_->Hold(); }
+  void Resume() ABSL_NO_THREAD_SAFETY_ANALYSIS { mover_->Resume(); }
+
   // The process ends: what is queued is issued, nothing moves any more, and the engine's thread is
   // gone. Touches are served as before.
   void Finish();

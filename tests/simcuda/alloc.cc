@@ -1,6 +1,8 @@
 // Linear, pitched, managed and host memory, and what the driver tells about an address.
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "api.h"
@@ -100,7 +102,30 @@ CUresult AnswerAttribute(const Region& region, uint64_t base, uint64_t bytes,
       Store<unsigned>(value, 1);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-      Store<uint64_t>(value, base / 512);
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+      Store<uint64_t>(value, region.kind == Kind::kPoolChunk ? base / 512 : region.id);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+      Store<unsigned>(value, region.sync_memops ? 1 : 0);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      Store<unsigned>(value, region.kind == Kind::kMapped
+                                 ? region.physical->properties.requestedHandleTypes
+                                 : CU_MEM_HANDLE_TYPE_NONE);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+      Store<unsigned>(value, region.kind == Kind::kMapped
+                                 ? region.physical->properties.allocFlags.gpuDirectRDMACapable
+                                 : region.kind == Kind::kLinear);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+      Store<unsigned>(value, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+      Store<CUdeviceptr>(value, region.base);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+      Store<size_t>(value, region.bytes);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       Store<unsigned>(value, region.kind == Kind::kLinear ? 1 : 0);
@@ -246,7 +271,10 @@ CUresult PointerGetAttribute(void* value, CUpointer_attribute attribute, CUdevic
 
 CUresult PointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** values,
                               CUdeviceptr address) {
-  if (attributes == nullptr || values == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (attributes == nullptr || values == nullptr ||
+      std::find(values, values + count, nullptr) != values + count) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   const Region* region = nullptr;
   uint64_t base = 0, bytes = 0;
   const bool known = FindBlock(address, &region, &base, &bytes);
@@ -255,6 +283,10 @@ CUresult PointerGetAttributes(unsigned int count, CUpointer_attribute* attribute
                        attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED ||
                        attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL ||
                        attributes[i] == CU_POINTER_ATTRIBUTE_MAPPED ||
+                       attributes[i] == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
+                       attributes[i] == CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES ||
+                       attributes[i] == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE ||
+                       attributes[i] == CU_POINTER_ATTRIBUTE_ACCESS_FLAGS ||
                        attributes[i] == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE;
     // An unknown address answers zeros, an unknown device is -2.
     memset(values[i], 0, small ? 4 : 8);
@@ -269,7 +301,11 @@ CUresult PointerSetAttribute(const void* value, CUpointer_attribute attribute,
   if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return FindRegion(address) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  Region* region = FindRegion(address);
+  if (region == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  region->sync_memops = *static_cast<const unsigned*>(value) != 0;
+  if (region->sync_memops && region->device != nullptr) AwaitDevice(region->device);
+  return CUDA_SUCCESS;
 }
 
 CUresult IpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
@@ -277,6 +313,32 @@ CUresult IpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
   if (RegionAt(address, Kind::kLinear) == nullptr) return CUDA_ERROR_INVALID_VALUE;
   memset(handle, 0, sizeof *handle);
   memcpy(handle->reserved, &address, sizeof address);
+  return CUDA_SUCCESS;
+}
+
+// A file stands for the memory; nothing can be read from it.
+CUresult MemGetHandleForAddressRange(void* handle, CUdeviceptr address, size_t bytes,
+                                     CUmemRangeHandleType type, unsigned long long) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const Region* region = FindRegion(address);
+  if (handle == nullptr || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || bytes == 0 ||
+      address % page != 0 || bytes % page != 0 || region == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (region->kind != Kind::kLinear && region->kind != Kind::kMapped) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  *static_cast<int*>(handle) = memfd_create("simcuda-range", MFD_CLOEXEC);
+  return CUDA_SUCCESS;
+}
+
+CUresult MemPoolExportPointer(CUmemPoolPtrExportData* data, CUdeviceptr address) {
+  const Pool* pool = PoolOfBlock(address);
+  if (data == nullptr || pool == nullptr || pool->handle_types == CU_MEM_HANDLE_TYPE_NONE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  memset(data, 0, sizeof *data);
+  memcpy(data->reserved, &address, sizeof address);
   return CUDA_SUCCESS;
 }
 

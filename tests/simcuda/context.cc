@@ -1,5 +1,6 @@
 // Contexts: the primary one of each device, others, and the stack of each thread.
 #include <algorithm>
+#include <cstdlib>
 
 #include "api.h"
 #include "pool.h"
@@ -8,22 +9,23 @@
 namespace sim {
 namespace {
 
-// Never destroyed: at the end of a process its threads' locals go before those who still call.
+// Of what needs no destructor: destructors of the program's that run later use contexts too.
 class ContextStack {
  public:
-  bool empty() const { return depth_ == 0; }
-  Context*& back() { return contexts_[depth_ - 1]; }
+  bool empty() const { return count_ == 0; }
+  Context*& back() { return contexts_[count_ - 1]; }
   void push_back(Context* context) {
-    if (depth_ < kDeepest) contexts_[depth_++] = context;
+    if (count_ == kMost) abort();
+    contexts_[count_++] = context;
   }
-  void pop_back() { --depth_; }
+  void pop_back() { --count_; }
 
  private:
-  static constexpr int kDeepest = 64;
-  Context* contexts_[kDeepest];
-  int depth_ = 0;
+  static constexpr size_t kMost = 64;
+  Context* contexts_[kMost];
+  size_t count_;
 };
-thread_local ContextStack t_stack;
+thread_local constinit ContextStack t_stack{};
 
 Context* Known(CUcontext handle) {
   Context* context = reinterpret_cast<Context*>(handle);
@@ -67,9 +69,12 @@ Context* CurrentContext() {
 }
 
 void DestroyContext(Context* context) {
+  // Streams that were destroyed go while others are waited for.
+  std::vector<TokenRef> last;
   for (const auto& stream : S().streams) {
-    if (stream->context == context && stream->last) AwaitToken(stream->last);
+    if (stream->context == context && stream->last) last.push_back(stream->last);
   }
+  for (const TokenRef& token : last) AwaitToken(token);
   FreeMemoryOf(context);
   std::erase_if(S().streams, [&](const auto& stream) { return stream->context == context; });
   std::erase_if(S().events, [&](Event* event) {

@@ -1,4 +1,6 @@
 // What belongs to no device: initialization, errors, entry point look-up, the price of calls.
+#include <dlfcn.h>
+
 #include <cstring>
 #include <unordered_map>
 
@@ -95,6 +97,13 @@ const ErrorText* FindError(CUresult error) {
 CUresult Init(unsigned int flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (S().devices.empty()) return CUDA_ERROR_NO_DEVICE;
+  // The way of real drivers, some of whose parts look functions of the others up. Whoever hooks
+  // dlsym is asked while this driver's lock is held.
+  if (void* self = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+    for (const char* name : {"cuMemAlloc_v2", "cuGetProcAddress_v2", "cuDeviceGetName"})
+      if (dlsym(self, name) == nullptr) return CUDA_ERROR_NOT_FOUND;
+    dlclose(self);
+  }
   S().initialized = true;
   return CUDA_SUCCESS;
 }

@@ -211,7 +211,9 @@ Region* FindRegion(uint64_t address) {
 }
 
 Region& AddRegion(Region region) {
+  static uint64_t last_id = 0;
   uint64_t base = region.base;
+  region.id = ++last_id;
   return Regions().insert_or_assign(base, std::move(region)).first->second;
 }
 

@@ -43,6 +43,8 @@ struct Region {
   Device* device = nullptr;  // owner; null: host memory
   uint64_t accounted = 0;    // bytes of the device's memory that it holds
   unsigned flags = 0;
+  uint64_t id = 0;  // no other region of the process has it
+  bool sync_memops = false;
   std::vector<ManagedPage> pages;       // kManaged
   std::map<uint64_t, uint64_t> live;    // kPoolChunk: blocks alive in device time
   std::shared_ptr<Physical> physical;   // kMapped

@@ -111,8 +111,15 @@ void Ask(const ebt_core& core, CUmemoryPool pool, CUdeviceptr state, bool served
   EXPECT_EQ(base, served ? state : 0);
   EXPECT_EQ(bytes, served ? kStateBytes : 0);
   bytes = 7;
-  core.pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_SIZE, &bytes, state + 100);
+  result = CUDA_SUCCESS;
+  EXPECT_EQ(core.pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_SIZE, &bytes, state + 100, &result),
+            served);
   EXPECT_EQ(bytes, served ? kStateBytes : 7);
+  const unsigned off = 0;
+  EXPECT_EQ(core.pointer_set(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, &off, state, &result), served);
+  EXPECT_EQ(result, CUDA_SUCCESS);
+  EXPECT_EQ(core.export_block(EBT_EXPORT_POOL_POINTER, state, &result), served);
+  EXPECT_EQ(result, served ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
   cuuint64_t value = 0;
   EXPECT_EQ(core.pool_get(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value, &result), served);
   EXPECT_EQ(value, served ? kStateBytes + kWeightBytes : 0);

@@ -44,6 +44,16 @@ TEST_F(PagePoolTest, CountsWhatItHandsOutAsTheDeviceDoes) {
   EXPECT_EQ(Lent(), 0u);
 }
 
+TEST_F(PagePoolTest, HandlesAreMadeForDirectAccessWhereTheDeviceHasIt) {
+  PagePool pool(driver_, 0, 0);
+  CUmemGenericAllocationHandle handle = 0;
+  ASSERT_EQ(pool.Get(2 * kMiB, &handle), CUDA_SUCCESS);
+  CUmemAllocationProp properties{};
+  ASSERT_EQ(cuMemGetAllocationPropertiesFromHandle(&properties, handle), CUDA_SUCCESS);
+  EXPECT_EQ(properties.allocFlags.gpuDirectRDMACapable, 1);
+  pool.Put(2 * kMiB, handle);
+}
+
 TEST_F(PagePoolTest, TheLimitIsExact) {
   PagePool pool(driver_, 0, 4 * kMiB);
   CUmemGenericAllocationHandle handle = 0, refused = 0;

@@ -263,6 +263,25 @@ TEST(PlannerTest, ExportedAndOutlivingBlocksStayNative) {
       << ValidatePlan(builder.profile, result.plan);
 }
 
+TEST(PlannerTest, ASiteWhoseMemoryWasSharedInOneStepStaysNativeInAll) {
+  for (int sharing = 0; sharing < 5; ++sharing) {
+    ProfileBuilder builder;
+    for (int step = 0; step < 5; ++step) {
+      const uint32_t shared = builder.Alloc(kMiB, 1), other = builder.Alloc(kMiB, 2);
+      builder.profile.blocks[shared].exported = step == sharing;
+      for (uint32_t f = 0; f < 5; ++f) builder.Launch(f, {shared, other});
+      builder.Free(shared);
+      builder.Free(other);
+      builder.Launch(5, {});
+    }
+    const PlanResult result = Planned(builder.profile);
+    for (const auto& slots : {result.plan.prologue, result.plan.step})
+      for (const Slot& slot : slots)
+        EXPECT_EQ(slot.tier == Tier::kNative, slot.site == 1) << "shared in step " << sharing;
+    EXPECT_EQ(result.plan.step.size(), 2u);
+  }
+}
+
 TEST(PlannerTest, WithoutAStepTheErrorSaysWhatToDo) {
   Training training({.layers = 4, .steps = 1});
   auto result = MakePlan(training.profile, {});

@@ -70,8 +70,9 @@ class ReplayerDevicesTest : public ReplayerTest {
   template <typename T>
   T Attribute(CUpointer_attribute attribute, CUdeviceptr ptr) {
     T value{};
-    EXPECT_EQ(cuPointerGetAttribute(&value, attribute, ptr), CUDA_SUCCESS);
-    replayer_->PointerAttribute(attribute, &value, ptr);
+    CUresult result = cuPointerGetAttribute(&value, attribute, ptr);
+    replayer_->PointerAttribute(attribute, &value, ptr, &result);
+    EXPECT_EQ(result, CUDA_SUCCESS);
     return value;
   }
   static int DeviceOf(CUdeviceptr ptr) {

@@ -219,23 +219,5 @@ TEST_F(ReplayerDevicesTest, AStreamDestroyedDuringItsCaptureBlocksTrimmingNoLong
   EXPECT_EQ(DeviceBytes(), before);
 }
 
-TEST_F(ReplayerDevicesTest, ARefusedExportOfPlannedMemoryIsOneLineThatNamesTheRemedy) {
-  ReplayLarge({Warm(4096, 0)});
-  const Given block = AllocateLinear(4096);
-  ASSERT_TRUE(block.served);
-  CUdeviceptr foreign = 0;
-  ASSERT_EQ(cuMemAlloc(&foreign, 4096), CUDA_SUCCESS);
-  ::testing::internal::CaptureStderr();
-  replayer_->Exported(foreign, CUDA_ERROR_INVALID_VALUE);
-  replayer_->Exported(block.ptr, CUDA_SUCCESS);
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-  CUipcMemHandle handle;
-  ::testing::internal::CaptureStderr();
-  replayer_->Exported(block.ptr, cuIpcGetMemHandle(&handle, block.ptr));
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
-  EXPECT_THAT(said, ::testing::HasSubstr("record the job again"));
-}
-
 }  // namespace
 }  // namespace ebt::replay

@@ -47,6 +47,24 @@ TEST_F(ReplayerCaptureTest, UnderCaptureAllocationsAreTheDriversGraphNodes) {
   EXPECT_TRUE(AllocateAsync(600, stream).served);
 }
 
+// A free becomes a node of the graph, and only memory of the graph's own has one.
+TEST_F(ReplayerCaptureTest, UnderCaptureAFreeOfABlockIsRefusedAsNativelyAndTheBlockStays) {
+  Replay({Warm(4096, 0)}, {});
+  const CUstream stream = NewStream();
+  const Given block = AllocateAsync(4096, stream);
+  ASSERT_TRUE(block.served);
+  CUdeviceptr native = 0;
+  ASSERT_EQ(cuMemAllocAsync(&native, 4096, stream), CUDA_SUCCESS);
+  Begin(stream);
+  const CUresult as_natively = cuMemFreeAsync(native, stream);
+  EXPECT_NE(as_natively, CUDA_SUCCESS);
+  EXPECT_EQ(FreeAsync(block.ptr, stream), as_natively);
+  End(stream);
+  EXPECT_EQ(cuMemsetD8(block.ptr, 1, 4096), CUDA_SUCCESS);
+  EXPECT_EQ(FreeAsync(block.ptr, stream), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeAsync(native, stream), CUDA_SUCCESS);
+}
+
 TEST_F(ReplayerCaptureTest, NoOtherStreamIsDrawnIntoTheCapture) {
   Replay({}, {Warm(4096, 0), Warm(2048, 0)});
   const CUstream a = NewStream(), b = NewStream();

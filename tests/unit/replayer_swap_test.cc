@@ -94,7 +94,9 @@ TEST_F(ReplayerSwapTest, ABlockInPlaceLooksLikeDeviceMemory) {
   uint64_t values[] = {CU_MEMORYTYPE_HOST, static_cast<unsigned>(-2), 1, 4 * kSlab};
   const uint64_t expected[] = {CU_MEMORYTYPE_DEVICE, 0, 0, kSlab};
   for (int i = 0; i < 4; ++i) {
-    replayer_->PointerAttribute(names[i], &values[i], first_ + 4096);
+    CUresult result = CUDA_SUCCESS;
+    EXPECT_TRUE(replayer_->PointerAttribute(names[i], &values[i], first_ + 4096, &result));
+    EXPECT_EQ(result, CUDA_SUCCESS);
     EXPECT_EQ(values[i], expected[i]) << names[i];
   }
 }
