@@ -85,7 +85,7 @@ class NamingProgram : public testing::Test {
     std::ifstream file(In("coverage"));
     for (std::string line; std::getline(file, line);) {
       const nlohmann::json row = nlohmann::json::parse(line);
-      rows[row["symbol"]] = row;
+      if (row.contains("symbol")) rows[row["symbol"]] = row;
     }
     return rows;
   }
