@@ -3,7 +3,12 @@
 #ifndef EBBTIDE_SRC_BASE_OWN_THREADS_H_
 #define EBBTIDE_SRC_BASE_OWN_THREADS_H_
 
+#include <chrono>
+
 namespace ebt {
+
+// How often our threads look whether they are the last ones.
+inline constexpr auto kLookForProgram = std::chrono::milliseconds(500);
 
 // In scope for as long as the calling thread, which is one of ours, runs.
 class OwnThread {

@@ -21,10 +21,13 @@ thread_local std::shared_ptr<Space>* t_releasing = nullptr;
 
 void Replayer::Forget(bool gone) {
   Finish();
+  RunSample last = Sample();
+  last.device_bytes = 0;
   std::shared_ptr<Space> space;
   {
     MutexLock lock(&mutex_);
     if (!space_) return;
+    last_sample_ = last;
     blocks_.clear();
     capturing_.clear();
     captures_ = synchronized_blocks_ = 0;
@@ -45,7 +48,9 @@ void Replayer::Forget(bool gone) {
     if (space.use_count() > 1) new std::shared_ptr<Space>(space);
     space.reset();
   }
-  Disable("the context that the plan was kept in is destroyed");
+  // Said when the program allocates again: at their end most processes give their contexts back.
+  context_ended_ = true;
+  disabled_ = true;
 }
 
 void Replayer::ContextGone(CUcontext context) {

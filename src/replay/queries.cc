@@ -69,28 +69,21 @@ uint64_t Replayer::Reserved(const Space& space) const {
 }
 
 ebbtide_statistics Replayer::Statistics() {
+  const RunSample sample = Sample();
   ebbtide_statistics out{};
-  out.allocations_planned = planned_;
-  out.allocations_dynamic = dynamic_;
-  out.allocations_native = native_;
-  out.allocations_seen = planned_ + dynamic_ + native_;
+  out.allocations_planned = sample.planned;
+  out.allocations_dynamic = sample.dynamic;
+  out.allocations_native = sample.native;
+  out.allocations_seen = sample.planned + sample.dynamic + sample.native;
   out.launches_seen = launches_;
+  out.device_bytes = sample.device_bytes;
+  out.device_bytes_peak = sample.peak_device_bytes;
+  out.prefetched_bytes = sample.managed_in + sample.swap.bytes_in;
+  out.evicted_bytes = sample.managed_out + sample.swap.bytes_out;
   MutexLock lock(&mutex_);
   out.steps = matcher_.steps();
   out.cold_bytes = cold_live_bytes_;
   out.cold_bytes_peak = cold_peak_bytes_;
-  if (!space_) return out;
-  out.device_bytes = space_->device_bytes();
-  out.device_bytes_peak = space_->peak_device_bytes();
-  if (space_->prefetcher()) {
-    out.prefetched_bytes = space_->prefetcher()->fetched_bytes();
-    out.evicted_bytes = space_->prefetcher()->evicted_bytes();
-  }
-  if (space_->swap()) {
-    const tier::SwapCounters swap = space_->swap()->Counters();
-    out.prefetched_bytes += swap.bytes_in;
-    out.evicted_bytes += swap.bytes_out;
-  }
   return out;
 }
 

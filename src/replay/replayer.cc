@@ -19,6 +19,10 @@ using memory::Arena;
 constexpr uint64_t kTrialAllocations = 128;
 constexpr uint64_t kLeastMatched = kTrialAllocations / 8;
 
+void SayNatively(const char* why) {
+  Log(LogLevel::kWarning, "{}: the program runs on natively from here", why);
+}
+
 }  // namespace
 
 Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions options)
@@ -30,8 +34,7 @@ Replayer::Replayer(const DriverApi& driver, plan::Plan plan, ReplayOptions optio
       matcher_(plan_, [] { return callsite::Capture(); }) {}
 
 void Replayer::Disable(const char* why) {
-  if (!disabled_.exchange(true))
-    Log(LogLevel::kWarning, "{}: the program runs on natively from here", why);
+  if (!disabled_.exchange(true)) SayNatively(why);
 }
 
 std::shared_ptr<Space> Replayer::CurrentSpace() {
@@ -194,9 +197,13 @@ bool Replayer::PlaceAnywhere(Space& space, const ebt_alloc& request, Block* bloc
 }
 
 bool Replayer::Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* result) {
-  if (disabled_.load(std::memory_order_relaxed) || request.bytes == 0 ||
-      request.kind == EBT_ALLOC_PITCHED || request.kind == EBT_ALLOC_MANAGED ||
-      request.kind == EBT_ALLOC_VMM)
+  if (disabled_.load(std::memory_order_relaxed)) {
+    if (context_ended_.load(std::memory_order_relaxed) && context_ended_.exchange(false))
+      SayNatively("the context that the plan was kept in is destroyed");
+    return false;
+  }
+  if (request.bytes == 0 || request.kind == EBT_ALLOC_PITCHED ||
+      request.kind == EBT_ALLOC_MANAGED || request.kind == EBT_ALLOC_VMM)
     return false;
   if (Capturing(request.stream)) return false;
   const std::shared_ptr<Space> space = CurrentSpace();

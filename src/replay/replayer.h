@@ -176,8 +176,9 @@ class Replayer {
   const ReplayOptions options_;
   Points points_;
 
-  std::atomic<bool> disabled_;       // nothing is served (any more); by an empty plan never
-  std::atomic<size_t> captures_{0};  // size of capturing_
+  std::atomic<bool> disabled_;              // nothing is served (any more); by an empty plan never
+  std::atomic<bool> context_ended_{false};  // and nothing has been said of it yet
+  std::atomic<size_t> captures_{0};         // size of capturing_
   std::atomic<size_t> synchronized_blocks_{0};  // with sync_memops
   std::atomic<uint64_t> launches_{0}, planned_{0}, dynamic_{0}, native_{0};
   std::atomic<bool> in_step_{false};  // before that nothing moves: the state is only being made
@@ -200,6 +201,7 @@ class Replayer {
   // Devices that were let into another's memory: owner -> who.
   absl::flat_hash_map<CUdevice, absl::flat_hash_set<CUdevice>> peers_ ABSL_GUARDED_BY(mutex_);
   Blocks blocks_ ABSL_GUARDED_BY(mutex_);
+  RunSample last_sample_ ABSL_GUARDED_BY(mutex_);  // of a space that is gone
   // Where addresses inside blocks were found last: some ask of the same ones at every launch.
   std::array<CUdeviceptr, 256> found_ ABSL_GUARDED_BY(mutex_) = {};
   // A trial's: the blocks on trial, by their offsets, until they have been seen touched.

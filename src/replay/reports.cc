@@ -79,12 +79,16 @@ void Replayer::ReportSteps() {
 }
 
 RunSample Replayer::Sample() {
+  const std::shared_ptr<Space> space = AnySpace();
   RunSample sample;
+  if (!space) {
+    MutexLock lock(&mutex_);
+    sample = last_sample_;
+  }
   sample.planned = planned_;
   sample.dynamic = dynamic_;
   sample.native = native_;
   sample.steps = steps_;
-  const std::shared_ptr<Space> space = AnySpace();
   if (!space) return sample;
   sample.device_bytes = space->device_bytes();
   sample.peak_device_bytes = space->peak_device_bytes();

@@ -15,8 +15,6 @@ namespace {
 
 // Measured on an H200: pieces of 2 MiB move at 18 GB/s, of 64 MiB at 44.
 constexpr uint64_t kPieceBytes = 64 * kMiB;
-// Without anything to do, how often it is asked whether the program is still there.
-constexpr auto kLookForProgram = std::chrono::milliseconds(500);
 
 absl::Status Refused(const DriverApi& driver, const char* what, CUresult result) {
   return absl::UnavailableError(absl::StrCat(what, " failed: ", ErrorName(driver, result)));

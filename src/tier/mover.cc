@@ -23,8 +23,6 @@ constexpr size_t kPiecesAtOnce = 4;
 // pieces wait for their gate.
 constexpr auto kPollSoon = std::chrono::microseconds(20),
                kPollRarely = std::chrono::microseconds(100);
-// Without anything to do, how often it is asked whether the program is still there.
-constexpr auto kLookForProgram = std::chrono::milliseconds(500);
 constexpr auto kMostPatience = std::chrono::seconds(1);
 constexpr auto kSoon = std::chrono::milliseconds(2);
 

@@ -90,9 +90,8 @@ TEST_F(ReplayerContextsTest, TheLastReleaseEndsThePlanAndASecondLifeIsNative) {
   ::testing::internal::CaptureStderr();
   ASSERT_EQ(Release(0), CUDA_SUCCESS);
   retained_again_ = true;
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              "ebbtide: the context that the plan was kept in is destroyed: the program runs on "
-              "natively from here\n");
+  // At their end most processes give their contexts back: that is no news.
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   ASSERT_FALSE(PrimaryIsActive());
   EXPECT_EQ(DeviceBytes(), before);  // what we held is not missing afterwards
   BeginAgain();
@@ -164,7 +163,7 @@ TEST_F(ReplayerContextsTest, AResetEndsThePlanAndASecondLifeIsNative) {
   replayer_->DeviceReset(0);
   ASSERT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
   retained_again_ = true;
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("is destroyed"));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(DeviceBytes(), before);
   BeginAgain();
   ExpectNativeLife();
@@ -199,9 +198,11 @@ TEST_F(ReplayerOwnContextTest, ItsOwnEndEndsThePlan) {
   ::testing::internal::CaptureStderr();
   replayer_->ContextGone(own_);
   ASSERT_EQ(cuCtxDestroy(own_), CUDA_SUCCESS);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("is destroyed"));
   ASSERT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
   ExpectNativeLife();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "ebbtide: the context that the plan was kept in is destroyed: the program runs on "
+            "natively from here\n");
 }
 
 TEST_F(ReplayerContextsTest, WithoutACurrentContextMemoryIsFreedAndNoneIsServed) {

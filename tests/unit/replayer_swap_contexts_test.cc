@@ -45,10 +45,26 @@ TEST_F(ReplayerSwapContextsTest, TheLastReleaseGivesEverythingBack) {
   replayer_->PrimaryReleased(0);
   for (size_t i = 0; i < std::size(calls); ++i)
     EXPECT_EQ(simcuda_call_count(calls[i]), counts[i]) << calls[i] << " of what has ended";
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "ebbtide: the context that the plan was kept in is destroyed: the program runs on "
-            "natively from here\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(DeviceBytes(), before_);
+  ExpectNativeLife();
+}
+
+TEST_F(ReplayerSwapContextsTest, WhatWasDoneUntilTheEndIsStillTold) {
+  StartSwapped();
+  Steps(3);
+  const ebbtide_statistics before = replayer_->Statistics();
+  ASSERT_GT(before.prefetched_bytes, 0u);
+  replayer_->PrimaryReleasing(0);
+  ASSERT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  replayer_->PrimaryReleased(0);
+  const ebbtide_statistics after = replayer_->Statistics();
+  EXPECT_EQ(after.device_bytes, 0u);
+  EXPECT_EQ(after.device_bytes_peak, before.device_bytes_peak);
+  EXPECT_GE(after.prefetched_bytes, before.prefetched_bytes);
+  EXPECT_GE(after.evicted_bytes, before.evicted_bytes);
+  EXPECT_EQ(after.allocations_planned, before.allocations_planned);
+  EXPECT_EQ(after.steps, before.steps);
   ExpectNativeLife();
 }
 

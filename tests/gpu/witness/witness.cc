@@ -13,8 +13,8 @@
 // "own" are Ebbtide's own calls, told by who called the driver. Of each pair the first number is
 // that of the moment when exit handlers began, the second the last: with what the program's and
 // its libraries' exit handlers call, the two differ. "empty" are those of the program's calls that
-// failed or freed a null pointer. Calls before cuInit are not seen, nor those after the driver's own
-// end.
+// failed or freed a null pointer. Calls before cuInit are not seen, nor those after the driver's
+// own end.
 #include <cupti.h>
 #include <dlfcn.h>
 #include <elf.h>
