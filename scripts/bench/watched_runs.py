@@ -209,8 +209,8 @@ class Runs:
         elif self.setup.counts:
             stage.fault("no EBBTIDE_COVERAGE file was written")
         try:
-            self.judge(stage, "events", witnessed.against_profile(stage.witness,
-                                                                  self.events(stage)))
+            self.judge(stage, "events", witnessed.against_profile(
+                stage.witness, self.events(stage), witnessed.ends_contexts(stage.coverage or {})))
         except (OSError, ValueError, IndexError) as error:
             stage.fault(f"the profile cannot be read: {error}")
         return stage

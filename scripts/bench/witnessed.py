@@ -38,6 +38,8 @@ ABOUT_MEMORY = re.compile(r"cu(Mem|Launch|Graph|Ipc|Pointer|Array|Mipmapped|Impo
 # the driver's end, when the runtime gives its contexts back.
 OUT_OF_SIGHT = re.compile(r"cuInit|cuDriverGetVersion|cuGetProcAddress|cuGetExportTable|"
                           r"cuDevicePrimaryCtxRelease")
+# Where a context ends the recording says so of each block that was left in it, without a call.
+ENDS_CONTEXT = re.compile(r"cuDevicePrimaryCtx(Release|Reset)|cuCtx(Destroy|Detach)")
 # Ebbtide may answer these classes in the driver's stead.
 SERVED = re.compile(r"alloc (linear|async|pool)|free")
 
@@ -290,17 +292,24 @@ def without_hook(witness, coverage):
             if function not in coverage and ABOUT_MEMORY.match(function)}
 
 
-def against_profile(witness, counts):
+def ends_contexts(coverage):
+    return any(ENDS_CONTEXT.match(symbol) and row["calls"] for symbol, row in coverage.items())
+
+
+def against_profile(witness, counts, contexts_end=False):
     """Each class of calls: the witness's, less those that made or freed nothing, and the events of
     the recording.
     """
     table = Table()
+    made = sum(count for name, count in counts.items() if name.startswith("alloc"))
     sums = by_class(witness.driver, 0)
     empty = by_class({function: [calls] * 2 for function, calls in witness.empty.items()}, 0)
     for name in CLASSES:
         pair, seen = sums.get(name, [0, 0]), counts.get(name, 0)
         if name.startswith("alloc") or name == "free":
             pair = [a - b for a, b in zip(pair, empty.get(name, [0, 0]))]
+        if name == "free" and contexts_end:
+            pair[1] = max(pair[1], made)
         if pair[1] or seen:
             table.row(name, pair, seen)
     return table

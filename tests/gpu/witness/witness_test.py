@@ -114,6 +114,15 @@ class ComparisonTest(unittest.TestCase):
         table = witnessed.against_profile(witness, {"alloc linear": 2, "free": 2, "launch": 2})
         self.assertEqual(self.wrong(table), {})
 
+    def test_the_end_of_a_context_frees_what_was_left_in_it(self):
+        witness = witness_of({"cuMemAlloc_v2": 3, "cuMemFree_v2": 1})
+        for ends, freed, wrong in ((False, 3, {"free": (0, 2)}), (True, 3, {}),
+                                   (True, 4, {"free": (0, 1)}), (True, 0, {"free": (1, 0)})):
+            table = witnessed.against_profile(witness, {"alloc linear": 3, "free": freed}, ends)
+            self.assertEqual(self.wrong(table), wrong)
+        self.assertTrue(witnessed.ends_contexts(coverage_of(cuDevicePrimaryCtxRelease_v2=1)))
+        self.assertFalse(witnessed.ends_contexts(coverage_of(cuCtxDestroy_v2=0, cuMemAlloc_v2=1)))
+
     def test_served_calls_are_due_by_what_the_runtime_was_asked(self):
         plain = witness_of({"cuMemAllocAsync": 10, "cuLaunchKernel": 6}, {"cudaMallocAsync": 10,
                                                                          "cudaLaunchKernel": 4})
