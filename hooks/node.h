@@ -71,6 +71,14 @@ inline void Named(const Entry& entry, const CUgraphNodeParams* node) {
   }
 }
 
+#define EBT_NODE_CHANGE(Kind, Node)                                        \
+  template <Slot slot, Mode mode>                                          \
+  CUresult Graph##Kind##SetParams(CUgraphNode changed, const Node* node) { \
+    EBT_ENTER(Graph##Kind##SetParams);                                     \
+    Named(entry, node);                                                    \
+    return real(changed, node);                                            \
+  }
+
 // The three functions of a kind of node: it is added, changed, and changed in an executable graph.
 #define EBT_NODE_BODY(Kind, Node)                                                                  \
   template <Slot slot, Mode mode>                                                                  \
@@ -80,12 +88,7 @@ inline void Named(const Entry& entry, const CUgraphNodeParams* node) {
     Named(entry, node);                                                                            \
     return real(out, graph, after, count, node);                                                   \
   }                                                                                                \
-  template <Slot slot, Mode mode>                                                                  \
-  CUresult Graph##Kind##SetParams(CUgraphNode changed, const Node* node) {                         \
-    EBT_ENTER(Graph##Kind##SetParams);                                                             \
-    Named(entry, node);                                                                            \
-    return real(changed, node);                                                                    \
-  }                                                                                                \
+  EBT_NODE_CHANGE(Kind, Node)                                                                      \
   template <Slot slot, Mode mode>                                                                  \
   CUresult GraphExec##Kind##SetParams(CUgraphExec exec, CUgraphNode changed, const Node* node) {   \
     EBT_ENTER(GraphExec##Kind##SetParams);                                                         \
@@ -106,12 +109,7 @@ EBT_NODE_BODY(BatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
     Named(entry, node);                                                                            \
     return real(out, graph, after, count, node, context);                                          \
   }                                                                                                \
-  template <Slot slot, Mode mode>                                                                  \
-  CUresult Graph##Kind##SetParams(CUgraphNode changed, const Node* node) {                         \
-    EBT_ENTER(Graph##Kind##SetParams);                                                             \
-    Named(entry, node);                                                                            \
-    return real(changed, node);                                                                    \
-  }                                                                                                \
+  EBT_NODE_CHANGE(Kind, Node)                                                                      \
   template <Slot slot, Mode mode>                                                                  \
   CUresult GraphExec##Kind##SetParams(CUgraphExec exec, CUgraphNode changed, const Node* node,     \
                                       CUcontext context) {                                         \
@@ -122,6 +120,7 @@ EBT_NODE_BODY(BatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 EBT_NODE_BODY(MemcpyNode, CUDA_MEMCPY3D)
 EBT_NODE_BODY(MemsetNode, CUDA_MEMSET_NODE_PARAMS_v1)
 #undef EBT_NODE_BODY
+#undef EBT_NODE_CHANGE
 
 template <Slot slot, Mode mode>
 CUresult GraphAddNodeV1(CUgraphNode* out, CUgraph graph, const CUgraphNode* after, size_t count,

@@ -12,6 +12,7 @@
 #include "src/base/log.h"
 #include "src/cli/child.h"
 #include "src/cli/gpu_survey.h"
+#include "src/cli/options.h"
 
 namespace ebt::cli {
 namespace {
@@ -83,15 +84,11 @@ class OutputToErrors {
 
 // The user's own variables: what CMD does without Ebbtide is what is to be seen.
 absl::StatusOr<Environment> CountingEnvironment(const std::string& counts) {
-  std::vector<std::string> complaints;
-  Environment environment = InheritedEnvironment(&complaints);
-  for (const std::string& complaint : complaints) Log(LogLevel::kWarning, "{}", complaint);
-  const absl::StatusOr<std::string> library = FindLibrary();
-  if (!library.ok()) return library.status();
-  if (absl::Status status = Preload(*library, &environment); !status.ok()) return status;
-  environment["EBBTIDE_MODE"] = "off";
-  environment["EBBTIDE_COVERAGE"] = counts;
-  environment.emplace("EBBTIDE_TORCH_BACKEND", "keep");
+  absl::StatusOr<Environment> environment = PreloadedEnvironment();
+  if (!environment.ok()) return environment.status();
+  (*environment)["EBBTIDE_MODE"] = "off";
+  (*environment)["EBBTIDE_COVERAGE"] = counts;
+  environment->emplace("EBBTIDE_TORCH_BACKEND", "keep");
   return environment;
 }
 

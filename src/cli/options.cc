@@ -68,13 +68,20 @@ absl::Status RequireDriver(const std::vector<std::string>& command) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend) {
+absl::StatusOr<Environment> PreloadedEnvironment() {
   std::vector<std::string> complaints;
   Environment environment = InheritedEnvironment(&complaints);
   for (const std::string& complaint : complaints) Log(LogLevel::kWarning, "{}", complaint);
   const absl::StatusOr<std::string> library = FindLibrary();
   if (!library.ok()) return library.status();
   if (absl::Status status = Preload(*library, &environment); !status.ok()) return status;
+  return environment;
+}
+
+absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend) {
+  absl::StatusOr<Environment> preloaded = PreloadedEnvironment();
+  if (!preloaded.ok()) return preloaded.status();
+  Environment environment = *std::move(preloaded);
   if (!torch_backend.empty()) environment["EBBTIDE_TORCH_BACKEND"] = torch_backend;
   const auto chosen = environment.find("EBBTIDE_TORCH_BACKEND");
   const std::string entry =

@@ -27,6 +27,10 @@ void RequireCommand(const Invocation& invocation, const CLI::App& command);
 // machine: that is no error, but one line is said.
 absl::Status RequireDriver(const std::vector<std::string>& command);
 
+// This process's environment with the library in LD_PRELOAD; what is wrong with the user's own
+// variables of ours is said.
+absl::StatusOr<Environment> PreloadedEnvironment();
+
 // The environment for CMD under Ebbtide: the user's own, one line for each variable of ours
 // that cannot be understood, the library preloaded, the frameworks' allocators chosen.
 absl::StatusOr<Environment> EnvironmentUnderEbbtide(const std::string& torch_backend);
