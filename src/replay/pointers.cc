@@ -1,6 +1,7 @@
 // What a program is told of an address of ours: what the native allocation would have been, not
 // what stands behind it here.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "src/base/log.h"
@@ -11,7 +12,7 @@ namespace {
 
 template <typename T>
 void Put(void* value, T answer) {
-  std::memcpy(value, &answer, sizeof(answer));
+  *static_cast<T*>(value) = answer;
 }
 
 // Never one of the driver's, which count from the beginning.
