@@ -193,14 +193,16 @@ CUresult MemcpyHtoAAsync(CUarray dst, size_t offset, const void* src, size_t byt
   return real(dst, offset, src, bytes, stream);
 }
 
-inline ebt_copy Set(CUdeviceptr dst, size_t bytes, uint64_t span, CUstream stream) {
-  return {EBT_COPY_MEMSET, dst, 0, bytes, stream, 0, span, 0};
+inline ebt_copy Set(CUdeviceptr dst, size_t bytes, uint64_t span, CUstream stream,
+                    int synchronous) {
+  return {EBT_COPY_MEMSET, dst, 0, bytes, stream, synchronous, span, 0};
 }
 
 // A 2D memset: rows `pitch` bytes apart.
-inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t height,
-                        CUstream stream) {
-  return Set(dst, width * height, height == 0 ? 0 : (height - 1) * pitch + width, stream);
+inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t height, CUstream stream,
+                        int synchronous) {
+  return Set(dst, width * height, height == 0 ? 0 : (height - 1) * pitch + width, stream,
+             synchronous);
 }
 
 #define EBT_MEMSET_BODY(bits, Value)                                                              \
@@ -208,14 +210,14 @@ inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t heig
   CUresult MemsetD##bits(CUdeviceptr dst, Value value, size_t count) {                            \
     EBT_ENTER(MemsetD##bits);                                                                     \
     const Queuing queuing(                                                                        \
-        entry, Set(dst, count * sizeof(Value), count * sizeof(Value), DefaultStream<mode>()));    \
+        entry, Set(dst, count * sizeof(Value), count * sizeof(Value), DefaultStream<mode>(), 1)); \
     return real(dst, value, count);                                                               \
   }                                                                                               \
   template <Slot slot, Mode mode>                                                                 \
   CUresult MemsetD##bits##Async(CUdeviceptr dst, Value value, size_t count, CUstream stream) {    \
     EBT_ENTER(MemsetD##bits##Async);                                                              \
-    const Queuing queuing(                                                                        \
-        entry, Set(dst, count * sizeof(Value), count * sizeof(Value), Normalized<mode>(stream))); \
+    const Queuing queuing(entry, Set(dst, count * sizeof(Value), count * sizeof(Value),           \
+                                     Normalized<mode>(stream), 0));                               \
     return real(dst, value, count, stream);                                                       \
   }                                                                                               \
   template <Slot slot, Mode mode>                                                                 \
@@ -223,7 +225,7 @@ inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t heig
                            size_t height) {                                                       \
     EBT_ENTER(MemsetD2D##bits);                                                                   \
     const Queuing queuing(                                                                        \
-        entry, SetRows(dst, pitch, width * sizeof(Value), height, DefaultStream<mode>()));        \
+        entry, SetRows(dst, pitch, width * sizeof(Value), height, DefaultStream<mode>(), 1));     \
     return real(dst, pitch, value, width, height);                                                \
   }                                                                                               \
   template <Slot slot, Mode mode>                                                                 \
@@ -231,7 +233,7 @@ inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t heig
                                   size_t height, CUstream stream) {                               \
     EBT_ENTER(MemsetD2D##bits##Async);                                                            \
     const Queuing queuing(                                                                        \
-        entry, SetRows(dst, pitch, width * sizeof(Value), height, Normalized<mode>(stream)));     \
+        entry, SetRows(dst, pitch, width * sizeof(Value), height, Normalized<mode>(stream), 0));  \
     return real(dst, pitch, value, width, height, stream);                                        \
   }
 EBT_MEMSET_BODY(8, unsigned char)

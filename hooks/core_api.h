@@ -89,7 +89,8 @@ typedef struct ebt_copy {
   uint64_t dst, src;  // addresses of the first bytes; 0 where there is none
   size_t bytes;       // bytes moved or set
   CUstream stream;    // NULL with synchronous calls
-  int synchronous;    // the call returns after the work has been done
+  int synchronous;    // the call returns after the work has been done; of a memset: it knows no
+                      // stream
   // Bytes from the first to behind the last one that is read or written: more than `bytes` where
   // rows have a pitch.
   uint64_t dst_span, src_span;

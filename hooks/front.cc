@@ -140,6 +140,11 @@ void StayOut(const char* why, const char* detail) {
   setenv("EBBTIDE_MODE", "off", 1);
 }
 
+bool IsActive() {
+  const char* mode = getenv("EBBTIDE_MODE");
+  return mode && (strcasecmp(mode, "record") == 0 || strcasecmp(mode, "replay") == 0);
+}
+
 bool IsSet(const char* name) {
   const char* value = getenv(name);
   return value && *value;
@@ -148,9 +153,9 @@ bool IsSet(const char* name) {
 // EBBTIDE_MODE=record or replay, or coverage. The core says what it makes of the other variables;
 // here is only what would keep it from ever being loaded.
 bool IsWanted() {
+  if (IsActive()) return true;
   const char* mode = getenv("EBBTIDE_MODE");
   if (mode && *mode) {
-    if (strcasecmp(mode, "record") == 0 || strcasecmp(mode, "replay") == 0) return true;
     if (strcasecmp(mode, "off") != 0) {
       StayOut("EBBTIDE_MODE is off, record or replay; the program runs without Ebbtide", mode);
       return false;
@@ -175,7 +180,7 @@ __attribute__((constructor)) void Begin() {
   if (!g_wanted) return;
   ebt_counting = IsSet("EBBTIDE_COVERAGE");
   if (ebt_counting != 0) atexit(&BeforeEnd);
-  AskTorchForStreamOrder();
+  if (IsActive()) AskTorchForStreamOrder();
   pthread_atfork(nullptr, nullptr, &InChild);
 }
 

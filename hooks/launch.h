@@ -109,6 +109,8 @@ template <Slot slot, Mode mode>
 CUresult ParamSetv(CUfunction function, int offset, void* data, unsigned bytes) {
   EBT_ENTER(ParamSetv);
   constexpr unsigned kWord = sizeof(CUdeviceptr);
+  constexpr unsigned kMost = 32764;  // bytes of parameters; more is refused
+  if (bytes > kMost) return real(function, offset, data, bytes);
   const unsigned first = (kWord - static_cast<unsigned>(offset) % kWord) % kWord;
   for (unsigned at = first; data && at + kWord <= bytes; at += kWord) {
     CUdeviceptr word;

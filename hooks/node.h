@@ -40,7 +40,7 @@ template <typename Node>
 void SetNamed(const Entry& entry, const Node* node) {
   if (node)
     CopyNamed(entry, SetRows(node->dst, node->pitch, node->width * node->elementSize, node->height,
-                             nullptr));
+                             nullptr, 0));
 }
 inline void Named(const Entry& entry, const CUDA_MEMSET_NODE_PARAMS_v1* node) {
   SetNamed(entry, node);

@@ -341,8 +341,9 @@ void Recorder::StreamDestroyed(CUstream stream) noexcept {
 
 void Recorder::ContextGone(CUcontext context) noexcept {
   ContextMayEnd();
-  DropContext(context);
+  LeaveContext(context);
   ContextMayHaveEnded(nullptr);
+  FreeBlocksOf(context);
 }
 
 void Recorder::ContextMayEnd() noexcept {
@@ -351,16 +352,22 @@ void Recorder::ContextMayEnd() noexcept {
 
 void Recorder::ContextMayHaveEnded(CUcontext ended) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  if (ended != nullptr) DropContext(ended);
+  if (ended != nullptr) LeaveContext(ended);
   state_->driver_mutex.unlock();
+  if (ended != nullptr) FreeBlocksOf(ended);
 }
 
-void Recorder::DropContext(CUcontext context) noexcept {
+void Recorder::LeaveContext(CUcontext context) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
   state_->clock.ContextGone(context);
   state_->watch.ContextGone(context);
   state_->context_generation.fetch_add(1, std::memory_order_relaxed);
   state_->launched.store(false, std::memory_order_relaxed);
+}
+
+// Not while the writer is held: events may have to wait for it.
+void Recorder::FreeBlocksOf(CUcontext context) noexcept {
+  if (state_->abandoned.load(std::memory_order_relaxed)) return;
   Take([&](RecorderState& state, ThreadBuffer& buffer) {
     std::vector<uint32_t> gone;
     state.live.RemoveContext(context, gone);

@@ -83,7 +83,8 @@ class Recorder {
   uint64_t events() const noexcept;
 
  private:
-  void DropContext(CUcontext context) noexcept;
+  void LeaveContext(CUcontext context) noexcept;
+  void FreeBlocksOf(CUcontext context) noexcept;
   explicit Recorder(std::shared_ptr<RecorderState> state);
   template <typename Body>
   void Take(Body&& body) noexcept;

@@ -171,8 +171,7 @@ bool Replayer::SetPointerAttribute(CUpointer_attribute attribute, const void* va
 
 bool Replayer::Synchronizes(const ebt_copy& copy) {
   if (synchronized_blocks_.load(std::memory_order_relaxed) == 0) return false;
-  // A memset does not say whether it is a synchronous one.
-  if (!copy.synchronous && copy.kind != EBT_COPY_MEMSET) return false;
+  if (!copy.synchronous) return false;
   if (Capturing(copy.stream)) return false;
   const auto meets = [](const auto& block, uint64_t address, uint64_t bytes) {
     return address < block.first + block.second.bytes && block.first < address + bytes;

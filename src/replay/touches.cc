@@ -172,6 +172,9 @@ void Replayer::AddressTaken(CUdeviceptr ptr, const char* what) {
 void Replayer::NodeMade(const ebt_launch& launch) {
   const std::shared_ptr<Space> space = NamingSpace();
   if (!space) return;
+  // Whoever makes a node may be in no context, where a function tells nothing of its parameters.
+  const CurrentContext current(driver_);
+  driver_.fn_cuCtxSetCurrent(space->context());
   std::vector<tier::Extent> named;
   space->named()->OfLaunch(launch, &named);
   Keep(*space, named, "a graph's kernel");

@@ -122,7 +122,7 @@ bool Engine::IsPrimary(CUcontext context) const {
 void Engine::ReleasingPrimary(CUdevice device) {
   const CUcontext context = Primary(device);
   MutexLock lock(&mutex_);
-  if (context) releasing_[device] = context;
+  releasing_[device] = context;
 }
 
 CUcontext Engine::PrimaryThatEnded(CUdevice device) {

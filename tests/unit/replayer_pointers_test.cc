@@ -319,11 +319,14 @@ class ReplayerSyncMemopsTest : public ReplayerPointersTest {
         replayer_->SetPointerAttribute(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, &value, ptr, &result));
     return result;
   }
-  // A synchronous memset of 16 MiB as the front reports it; true: it was done when it returned.
-  bool DoneAtOnce(CUdeviceptr ptr) {
-    const bool touches =
-        replayer_->Copy({.kind = EBT_COPY_MEMSET, .dst = ptr, .bytes = kBytes, .dst_span = kBytes});
-    EXPECT_EQ(cuMemsetD8(ptr, 1, kBytes), CUDA_SUCCESS);
+  // A memset of 16 MiB as the front reports it; true: it was done when it returned.
+  bool DoneAtOnce(CUdeviceptr ptr, bool synchronous = true) {
+    const bool touches = replayer_->Copy({.kind = EBT_COPY_MEMSET,
+                                          .dst = ptr,
+                                          .bytes = kBytes,
+                                          .synchronous = synchronous,
+                                          .dst_span = kBytes});
+    EXPECT_EQ(cuMemsetD8Async(ptr, 1, kBytes, nullptr), CUDA_SUCCESS);
     if (touches) replayer_->Touched();
     const bool done = cuStreamQuery(nullptr) == CUDA_SUCCESS;
     EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS);
@@ -345,6 +348,13 @@ TEST_F(ReplayerSyncMemopsTest, ASynchronousMemsetOfSuchABlockIsDoneWhenItReturns
   EXPECT_FALSE(DoneAtOnce(neighbour.ptr));
   EXPECT_EQ(Set(block.ptr, 0), CUDA_SUCCESS);
   EXPECT_FALSE(DoneAtOnce(block.ptr));
+}
+
+TEST_F(ReplayerSyncMemopsTest, AnAsynchronousMemsetOfSuchABlockStaysOne) {
+  ReplayLarge({Warm(kBytes, 0)});
+  const Given block = AllocateLinear(kBytes);
+  ASSERT_EQ(Set(block.ptr, 1), CUDA_SUCCESS);
+  EXPECT_FALSE(DoneAtOnce(block.ptr, /*synchronous=*/false));
 }
 
 TEST_F(ReplayerSyncMemopsTest, TheNextBlockAtThePlaceBeginsWithoutIt) {
