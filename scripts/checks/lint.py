@@ -11,7 +11,7 @@ import subprocess
 import time
 
 # Of two processors; a file takes ten seconds or so.
-LIMIT_SECONDS = 45
+LIMIT_SECONDS = 30
 
 
 def digest(root, names):

@@ -13,11 +13,13 @@
 
 namespace ebt::test {
 
-// How many operations a storm of them has. Under ThreadSanitizer the simulator is slow, and who
-// locks what shows in a few.
+// How many operations a storm of them has. Under a sanitizer the simulator is slow, and what is
+// looked for there, who locks what above all, shows in a few.
 constexpr int StormOf(int operations) {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__)
   return operations / 10;
+#elif defined(__SANITIZE_ADDRESS__)
+  return operations / 4;
 #else
   return operations;
 #endif
