@@ -1,5 +1,5 @@
-// The end of streams, contexts and devices: what the core knows of them ends too. And who may
-// reach into whose memory.
+// The end of streams, contexts, devices and of what kernels are in: what the core knows of them
+// ends too. And who may reach into whose memory.
 #ifndef EBBTIDE_HOOKS_CONTEXT_H_
 #define EBBTIDE_HOOKS_CONTEXT_H_
 
@@ -27,6 +27,14 @@ CUresult CtxDestroy(CUcontext context) {
   EBT_ENTER(CtxDestroy);
   if (entry.core) entry.core->lifecycle(EBT_CONTEXT_DESTROY, context, nullptr);
   return real(context);
+}
+
+// Whatever is given up, functions may end with it.
+template <Slot slot, Mode mode>
+CUresult EndFunctions(void* of) {
+  EBT_ENTER(EndFunctions);
+  if (entry.core) entry.core->lifecycle(EBT_FUNCTIONS_END, of, nullptr);
+  return real(of);
 }
 
 inline void* DeviceObject(CUdevice device) {

@@ -120,6 +120,7 @@ enum ebt_lifecycle {
   // thread; object = the CUdevice as an integer.
   EBT_PRIMARY_RELEASE = 15,
   EBT_PRIMARY_RELEASED = 16,
+  EBT_FUNCTIONS_END = 17,  // before the driver's call: handles of kernel functions may end with it
 };
 
 // Ways to hand memory to others.

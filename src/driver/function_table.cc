@@ -2,25 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
 namespace ebt {
 namespace {
 
-// The driver allows 32 764 bytes of parameters; this is only a stop for one that answers for
-// every index.
+// The driver allows 32 764 bytes of parameters. A stop for one that answers for every index.
 constexpr size_t kMostParams = 32764;
 
-uint64_t NextGeneration() {
+// Counts HandlesMayEnd.
+std::atomic<uint64_t> current_epoch{0};
+
+uint64_t NextSerial() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What a thread found last at this place, as of the table's generation. A job launches the same
-// few dozen functions over and over.
+// What a thread found last at this place. A job launches the same few dozen functions over and
+// over.
 struct Recent {
-  uint64_t generation = 0;
+  uint64_t table = 0;  // its serial
+  uint64_t epoch = 0;
   void* function = nullptr;
   const FunctionLayout* layout = nullptr;
 };
@@ -35,40 +40,39 @@ static_assert(kRecent == size_t{1} << (64 - 57));
 
 }  // namespace
 
-FunctionTable::FunctionTable(const DriverApi& driver)
-    : driver_(driver), generation_(NextGeneration()) {}
+FunctionTable::FunctionTable(const DriverApi& driver) : driver_(driver), serial_(NextSerial()) {}
+
+void FunctionTable::HandlesMayEnd() { current_epoch.fetch_add(1, std::memory_order_acq_rel); }
 
 const FunctionLayout* FunctionTable::Find(void* function) {
   if (function == nullptr) return nullptr;
-  const uint64_t generation = generation_.load(std::memory_order_acquire);
+  const uint64_t epoch = current_epoch.load(std::memory_order_acquire);
   Recent& recent = RecentAt(function);
-  if (recent.generation == generation && recent.function == function &&
-      StillHolds(function, *recent.layout))
-    return recent.layout;
-  const FunctionLayout* layout = FindShared(function);
-  recent = {generation, function, layout};
-  return layout;
+  if (recent.function != function || recent.epoch != epoch || recent.table != serial_)
+    recent = {serial_, epoch, function, FindShared(function, epoch)};
+  return recent.layout;
 }
 
-const FunctionLayout* FunctionTable::FindShared(void* function) {
-  const FunctionLayout* known = nullptr;
+const FunctionLayout* FunctionTable::FindShared(void* function, uint64_t epoch) {
   {
     std::shared_lock lock(mutex_);
     const auto it = by_handle_.find(function);
-    if (it != by_handle_.end()) known = it->second;
+    if (it != by_handle_.end() && it->second.epoch >= epoch) return it->second.layout;
   }
-  if (known != nullptr && StillHolds(function, *known)) return known;
   std::unique_ptr<FunctionLayout> layout = Ask(function);
   std::string name = Name(function);
   std::unique_lock lock(mutex_);
-  const FunctionLayout*& entry = by_handle_[function];
+  Known& known = by_handle_[function];
   // Another thread may have been faster.
-  if (entry != known) return entry;
-  if (known != nullptr) generation_.store(NextGeneration(), std::memory_order_release);
+  if (known.layout != nullptr && known.epoch >= epoch) return known.layout;
+  known.epoch = epoch;
+  if (known.layout != nullptr && known.layout->sizes == layout->sizes &&
+      (name.empty() || names_[known.layout->id] == name))
+    return known.layout;
   layout->id = static_cast<uint32_t>(layouts_.size());
   names_.push_back(name.empty() ? fmt::format("kernel#{}", layout->id) : std::move(name));
-  entry = layouts_.emplace_back(std::move(layout)).get();
-  return entry;
+  known.layout = layouts_.emplace_back(std::move(layout)).get();
+  return known.layout;
 }
 
 void FunctionTable::NamesSince(uint32_t& from, std::vector<std::string>& names) const {
@@ -77,8 +81,8 @@ void FunctionTable::NamesSince(uint32_t& from, std::vector<std::string>& names) 
   from = static_cast<uint32_t>(names_.size());
 }
 
-bool FunctionTable::ParamInfo(void* function, bool is_kernel, size_t index, size_t& offset,
-                              size_t& size) const {
+bool FunctionTable::ParamInfo(void* function, bool is_kernel, size_t index, size_t& size) const {
+  size_t offset = 0;
   if (is_kernel) {
     return driver_.fn_cuKernelGetParamInfo != nullptr &&
            driver_.fn_cuKernelGetParamInfo(static_cast<CUkernel>(function), index, &offset,
@@ -89,22 +93,13 @@ bool FunctionTable::ParamInfo(void* function, bool is_kernel, size_t index, size
              CUDA_SUCCESS;
 }
 
-bool FunctionTable::StillHolds(void* function, const FunctionLayout& layout) const {
-  // Without parameters nothing is read.
-  if (layout.sizes.empty()) return true;
-  size_t offset = 0, size = 0;
-  return ParamInfo(function, layout.is_kernel, layout.sizes.size() - 1, offset, size) &&
-         offset == layout.last_offset && size == layout.sizes.back();
-}
-
 std::unique_ptr<FunctionLayout> FunctionTable::Ask(void* function) const {
   auto layout = std::make_unique<FunctionLayout>();
-  size_t offset = 0, size = 0;
-  layout->is_kernel = !ParamInfo(function, /*is_kernel=*/false, 0, offset, size);
+  size_t size = 0;
+  const bool is_kernel = !ParamInfo(function, /*is_kernel=*/false, 0, size);
   for (size_t index = 0; index < kMostParams; ++index) {
-    if (!ParamInfo(function, layout->is_kernel, index, offset, size)) break;
-    layout->sizes.push_back(size);
-    layout->last_offset = offset;
+    if (!ParamInfo(function, is_kernel, index, size)) break;
+    layout->sizes.push_back(static_cast<uint16_t>(std::min(size, kMostParams)));
   }
   return layout;
 }

@@ -53,10 +53,13 @@ void ScanLaunch(const ebt_launch& launch, const FunctionLayout& layout, const Li
 
 uint64_t LaunchShape(const ebt_launch& launch) {
   uint64_t hash = 0x6562627469646531ull;
-  for (const unsigned value : {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
-                               launch.block[1], launch.block[2], launch.shared_bytes}) {
-    hash = Mix(hash + value + 0x9e3779b97f4a7c15ull);
-  }
+  const auto add = [&hash](uint64_t high, uint64_t low) {
+    hash = Mix(hash + ((high << 32 | low) + 0x9e3779b97f4a7c15ull));
+  };
+  add(launch.grid[0], launch.grid[1]);
+  add(launch.grid[2], launch.block[0]);
+  add(launch.block[1], launch.block[2]);
+  add(0, launch.shared_bytes);
   return hash;
 }
 

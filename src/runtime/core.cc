@@ -250,7 +250,13 @@ void RecordLifecycle(ebt::record::Recorder& recorder, int what, void* object, co
   }
 }
 
+bool EndsFunctions(int what) {
+  return what == EBT_FUNCTIONS_END || what == EBT_CONTEXT_DESTROY || what == EBT_PRIMARY_RESET ||
+         what == EBT_PRIMARY_RELEASE;
+}
+
 void Lifecycle(int what, void* object, const void* detail) {
+  if (EndsFunctions(what)) ebt::FunctionTable::HandlesMayEnd();
   Caught(0, [&] {
     if (auto* replayer = g_engine->replayer()) ReplayLifecycle(*replayer, what, object, detail);
     if (auto* recorder = g_engine->recorder()) RecordLifecycle(*recorder, what, object, detail);
