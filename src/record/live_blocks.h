@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <shared_mutex>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -15,7 +15,7 @@
 
 namespace ebt::record {
 
-// All functions are thread-safe. Many threads may look up at once.
+// All functions are thread-safe.
 class LiveBlocks {
  public:
   // Adds [address, address + bytes). Blocks that were there before must have gone without a free
@@ -49,8 +49,12 @@ class LiveBlocks {
     CUcontext context = nullptr;
   };
 
-  mutable std::shared_mutex mutex_;
+  // Held for so short that readers of their own kind would wait longer for a lock that tells them
+  // apart.
+  mutable std::mutex mutex_;
   absl::btree_map<uint64_t, Entry> blocks_;  // by first byte; disjoint
+  // The same blocks: most words name a block's first byte.
+  absl::flat_hash_map<uint64_t, uint32_t> starts_;
   absl::flat_hash_map<uint64_t, Handle> handles_;
   // Bounds of every block that ever was; never narrowed, so that reading them needs no lock.
   std::atomic<uint64_t> lowest_{~uint64_t{0}};

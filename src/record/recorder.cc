@@ -122,6 +122,14 @@ void FindNamed(const RecorderState& state, const ebt_copy& copy, std::vector<uin
   if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();
 }
 
+// Threads launch side by side: a line that all of them read is written where something changes.
+void NoteLaunchOn(RecorderState& state, CUstream stream) {
+  if (state.last_launch_stream.load(std::memory_order_relaxed) != stream)
+    state.last_launch_stream.store(stream, std::memory_order_relaxed);
+  if (!state.launched.load(std::memory_order_relaxed))
+    state.launched.store(true, std::memory_order_relaxed);
+}
+
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
   state.clock.Record(stream, StreamNumber(state, buffer, stream));
 }
@@ -232,8 +240,7 @@ void Recorder::Launched(const ebt_launch& launch) noexcept {
     ScanLaunch(launch, *layout, state.live, touched);
     if (Captured(state, launch.stream)) PushKept(state, buffer, touched);
     if (state.clock.Due()) RecordMark(state, buffer, launch.stream);
-    state.last_launch_stream.store(launch.stream, std::memory_order_relaxed);
-    state.launched.store(true, std::memory_order_relaxed);
+    NoteLaunchOn(state, launch.stream);
     Push(state, buffer,
          {.kind = RecordKind::kLaunch,
           .stream = StreamNumber(state, buffer, launch.stream),
