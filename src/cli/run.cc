@@ -36,12 +36,23 @@ bool Strict(const RunOptions& options, const Environment& environment) {
   return ParseConfig({entry}).strict;
 }
 
-// What speaks against this plan before CMD has even started.
-absl::Status Preflight(const std::string& path, uint64_t budget, bool cold_on_device,
-                       const std::vector<std::string>& command) {
+// What speaks against this plan before CMD has even started; else whether it serves anything.
+absl::StatusOr<bool> Preflight(const std::string& path, uint64_t budget, bool cold_on_device,
+                               const std::vector<std::string>& command) {
   // Each rank has a plan of its own; the library reads it there.
-  if (path.find('{') != std::string::npos) return absl::OkStatus();
-  return plan::ReadUsablePlan(path, {IdentityOfCommand(command), budget, cold_on_device}).status();
+  if (path.find('{') != std::string::npos) return true;
+  const auto plan =
+      plan::ReadUsablePlan(path, {IdentityOfCommand(command), budget, cold_on_device});
+  if (!plan.ok()) return plan.status();
+  return !plan->prologue.empty() || !plan->step.empty();
+}
+
+// Who serves nothing has no use for an allocator that shows each tensor.
+std::string TorchBackendFor(const RunOptions& options, const Environment& environment,
+                            bool serves) {
+  const bool chosen =
+      !options.torch_backend.empty() || environment.count("EBBTIDE_TORCH_BACKEND") > 0;
+  return serves || chosen ? options.torch_backend : "keep";
 }
 
 uint64_t Budget(const RunOptions& options, const Environment& environment) {
@@ -78,15 +89,19 @@ int Run(const RunOptions& options, const std::vector<std::string>& command) {
     return kBadCommandLine;
   }
   path = AbsolutePath(path);
-  absl::StatusOr<Environment> environment = EnvironmentUnderEbbtide(options.torch_backend);
-  absl::Status ready = environment.status();
   std::vector<std::string> complaints;
   const Environment native = InheritedEnvironment(&complaints);
   const bool strict = Strict(options, native);
+  absl::Status ready;
   if (strict && !complaints.empty()) ready = absl::InvalidArgumentError(complaints.front());
   if (ready.ok()) ready = RequireDriver(command);
+  absl::StatusOr<bool> serves = true;
   if (ready.ok())
-    ready = Preflight(path, Budget(options, native), ColdStaysOnDevice(options, native), command);
+    serves = Preflight(path, Budget(options, native), ColdStaysOnDevice(options, native), command);
+  if (ready.ok()) ready = serves.status();
+  absl::StatusOr<Environment> environment =
+      EnvironmentUnderEbbtide(TorchBackendFor(options, native, serves.value_or(true)));
+  if (ready.ok()) ready = environment.status();
   if (!ready.ok() && strict) {
     Log(LogLevel::kError, "{}", std::string(ready.message()));
     return kOwnFailure;

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "src/base/config.h"
 #include "tests/preload/run_process.h"
 
@@ -194,6 +196,28 @@ TEST(CommandEnvironment, UsersAllocatorStays) {
 TEST(CommandEnvironment, KeepAndNativeLeaveFrameworksAlone) {
   EXPECT_EQ(Seen("PYTORCH_CUDA_ALLOC_CONF", {}, {"--torch-backend", "keep"}), "unset\n");
   EXPECT_EQ(Seen("PYTORCH_CUDA_ALLOC_CONF", {{"EBBTIDE_TORCH_BACKEND", "native"}}), "unset\n");
+}
+
+TEST(CommandEnvironment, FrameworksKeepTheirAllocatorWhereThePlanServesNothing) {
+  const std::string plan = testing::TempDir() + "ebbtide-plan-that-serves-little.json";
+  const auto seen = [&](const std::string& prologue, const std::vector<std::string>& options) {
+    std::ofstream(plan) << R"({"schema": 2, "program": "any", "gpu": "", "ebbtide": "",
+        "source": "", "budget": 0, "overhead_bytes": 0, "warm_bytes": 2097152, "cold_bytes": 0,
+        "step_launches": 0, "native_step_ms": 0, "predicted_step_ms": 0, "max_live_bytes": 512,
+        "planned_peak_bytes": 2097152, "slab_bytes": 0, "slabs": [], "cleared": [], "sites": [],
+        "step": [], "prologue": [)"
+                        << prologue << "]}";
+    std::vector<std::string> words = {"run", "--strict", "--plan", plan};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "bash", "-c", "echo \"${PYTORCH_CUDA_ALLOC_CONF-unset}\""});
+    const Outcome outcome = Ebbtide(words, {});
+    return outcome.out + outcome.err;
+  };
+  const std::string slot = R"({"site": "0x1", "ordinal": 0, "bytes": 512, "stream": 0,
+      "launch": 0, "tier": "warm", "offset": 0, "persistent": true})";
+  EXPECT_EQ(seen(slot, {}), "backend:cudaMallocAsync\n");
+  EXPECT_EQ(seen("", {}), "unset\n");
+  EXPECT_EQ(seen("", {"--torch-backend", "async"}), "backend:cudaMallocAsync\n");
 }
 
 TEST(CommandEnvironment, RecordingIsSetUpWithAnAbsolutePath) {
