@@ -6,7 +6,10 @@ that each commit shuffles; what the limit leaves out is looked at in a later run
 """
 import concurrent.futures
 import hashlib
+import json
 import os
+import pathlib
+import re
 import subprocess
 import time
 
@@ -38,8 +41,23 @@ def changed_files(root):
     return changed
 
 
+def write_commands(root, folder):
+    """How each source is compiled: one that is compiled with others has their command."""
+    commands = []
+    for entry in json.loads((root / 'build' / 'compile_commands.json').read_text()):
+        path = pathlib.Path(entry['directory'], entry['file'])
+        merged = []
+        if '-unity' in path.name and path.exists():
+            merged = re.findall(r'^#include\s*[<"](.*)[>"]', path.read_text(), re.M)
+        commands += [dict(entry, file=os.path.abspath(path.parent / name),
+                          command=entry['command'].replace(entry['file'],
+                                                           os.path.abspath(path.parent / name)))
+                     for name in merged] or [entry]
+    (folder / 'compile_commands.json').write_text(json.dumps(commands))
+
+
 def tidy(root, name):
-    done = subprocess.run(['clang-tidy', '-p', 'build', '--quiet', name], cwd=root, text=True,
+    done = subprocess.run(['clang-tidy', '-p', '.cache/lint', '--quiet', name], cwd=root, text=True,
                           errors='replace', stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return [line for line in done.stdout.splitlines() if ': error:' in line or ': warning:' in line]
 
@@ -50,6 +68,7 @@ def check(root, sources):
     shared = digest(root, [s for s in sources if s.endswith('.h')] + ['.clang-tidy'])
     cache = root / '.cache' / 'lint'
     cache.mkdir(parents=True, exist_ok=True)
+    write_commands(root, cache)
     changed = changed_files(root)
     stamps = {f: cache / hashlib.sha256((shared + f + digest(root, [f])).encode()).hexdigest()
               for f in files}
