@@ -45,10 +45,10 @@ enum class Codec : uint8_t { kNone = 0, kZstd = 1 };
 // Smaller payloads stay as they are.
 inline constexpr size_t kSmallestPacked = 256;
 // What bounds the memory that a file may ask for, so that a reader need not believe what it says:
-// a byte of a packed payload stands for at most so many bytes and events. A step of GPT-2 medium
-// packs 24 : 1 and 1.3 events a byte; what packs better is padded.
+// a byte of a packed payload stands for at most so many bytes and items (events, functions). A
+// step of GPT-2 medium packs 24 : 1 and 1.3 events a byte; what packs better is padded.
 inline constexpr uint64_t kMostBytesAByte = 64;
-inline constexpr uint64_t kMostEventsAByte = 4;
+inline constexpr uint64_t kMostItemsAByte = 4;
 // The texts of all frames of a file: a frame of five bytes may name a text of a megabyte.
 inline constexpr uint64_t kMostFrameTextAByte = 1024;
 inline constexpr uint64_t kMostFrameText = 256u << 20;

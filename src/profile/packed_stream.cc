@@ -15,7 +15,7 @@ bool StreamPacker::Begin() {
          !ZSTD_isError(ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_windowLog, kPackWindowLog));
 }
 
-bool StreamPacker::Pack(std::string_view content, uint64_t events, std::string& payload) {
+bool StreamPacker::Pack(std::string_view content, uint64_t items, std::string& payload) {
   if (context_ == nullptr && !Begin()) return false;
   piece_.resize(ZSTD_compressBound(content.size()));
   ZSTD_inBuffer in{content.data(), content.size(), 0};
@@ -33,7 +33,7 @@ bool StreamPacker::Pack(std::string_view content, uint64_t events, std::string& 
   PutVarint(payload, filled);
   payload.append(piece_, 0, filled);
   const uint64_t least = std::max((content.size() + kMostBytesAByte - 1) / kMostBytesAByte,
-                                  (events + kMostEventsAByte - 1) / kMostEventsAByte);
+                                  (items + kMostItemsAByte - 1) / kMostItemsAByte);
   payload.resize(std::max<size_t>(payload.size(), least));
   return true;
 }

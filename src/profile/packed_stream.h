@@ -23,10 +23,10 @@ inline constexpr int kPackWindowLog = 22;
 
 class StreamPacker {
  public:
-  // The payload of a kZstd chunk that holds `content`, `events` of them if they are events:
+  // The payload of a kZstd chunk that holds `content`, so many events or functions:
   // length of the content, length of its piece of the stream, that piece, and zeros up to what
-  // kMostBytesAByte and kMostEventsAByte demand. False: no memory, and the stream has ended.
-  bool Pack(std::string_view content, uint64_t events, std::string& payload);
+  // kMostBytesAByte and kMostItemsAByte demand. False: no memory, and the stream has ended.
+  bool Pack(std::string_view content, uint64_t items, std::string& payload);
   // Of the compressor, some 6 MiB from the first Pack on.
   size_t memory() const { return ZSTD_sizeof_CCtx(context_.get()); }
 

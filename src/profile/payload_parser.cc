@@ -27,7 +27,7 @@ PayloadParser::PayloadParser(uint16_t version, uint64_t file_bytes)
       most_frame_text_(std::min(kMostFrameText, file_bytes * kMostFrameTextAByte)) {}
 
 bool PayloadParser::Parse(ChunkType type, Cursor& in, const ChunkPlace& place,
-                          uint64_t most_events) {
+                          uint64_t most_items) {
   switch (type) {
     case ChunkType::kMetadata:
       ParseMetadata(in);
@@ -36,10 +36,10 @@ bool PayloadParser::Parse(ChunkType type, Cursor& in, const ChunkPlace& place,
       ParseSites(in);
       break;
     case ChunkType::kFunctions:
-      ParseFunctions(in);
+      ParseFunctions(in, most_items);
       break;
     case ChunkType::kEvents:
-      ParseEvents(in, place, most_events);
+      ParseEvents(in, place, most_items);
       break;
     case ChunkType::kEnd:
       ParseEnd(in);
@@ -80,6 +80,7 @@ void PayloadParser::ParseSites(Cursor& in) {
   for (uint64_t i = 0; i < count && in.ok(); ++i) {
     callsite::Site site{.id = in.Fixed64()};
     const uint64_t frames = in.Count(5, "more frames than the chunk can hold");
+    site.frames.reserve(frames);
     for (uint64_t f = 0; f < frames && in.ok(); ++f) {
       callsite::Frame& frame = site.frames.emplace_back();
       const uint8_t kind = in.Byte();
@@ -98,21 +99,22 @@ void PayloadParser::ParseSites(Cursor& in) {
   }
 }
 
-void PayloadParser::ParseFunctions(Cursor& in) {
+void PayloadParser::ParseFunctions(Cursor& in, uint64_t most_items) {
   if (in.Varint() != profile_.functions.size()) in.Fail("functions are not numbered in order");
   const uint64_t count = in.Count(1, "more functions than the chunk can hold");
+  if (count > most_items) in.Fail("more functions than the chunk's size allows");
   for (uint64_t i = 0; i < count && in.ok(); ++i) {
     profile_.functions.push_back(
         {.id = static_cast<uint32_t>(profile_.functions.size()), .name = std::string(in.String())});
   }
 }
 
-void PayloadParser::ParseEvents(Cursor& in, const ChunkPlace& place, uint64_t most_events) {
+void PayloadParser::ParseEvents(Cursor& in, const ChunkPlace& place, uint64_t most_items) {
   events_.chunks.push_back({place, events_.allocs.size()});
   uint64_t sequence = in.Varint();
   last_block_ = block_codes_ ? BlockNumber(in) : 0;
   const uint64_t count = in.Count(1, "more events than the chunk can hold");
-  if (count > most_events) in.Fail("more events than the chunk's size allows");
+  if (count > most_items) in.Fail("more events than the chunk's size allows");
   if (count >= kMaxU32 - events_.events.size()) in.Fail("more events than can be read");
   for (uint64_t i = 0; i < count && in.ok(); ++i) {
     event_offset_ = in.offset();

@@ -18,9 +18,9 @@ class PayloadParser {
   // file_bytes: of the whole file, which bounds what is kept of it.
   PayloadParser(uint16_t version, uint64_t file_bytes);
 
-  // Takes what the payload of `place` holds; what is wrong with it is `in`'s failure. most_events:
-  // that the chunk may hold. False: chunks of this type are not known.
-  bool Parse(ChunkType type, Cursor& in, const ChunkPlace& place, uint64_t most_events);
+  // Takes what the payload of `place` holds; what is wrong with it is `in`'s failure. most_items:
+  // events or functions that the chunk may hold. False: chunks of this type are not known.
+  bool Parse(ChunkType type, Cursor& in, const ChunkPlace& place, uint64_t most_items);
 
   bool ended() const { return ended_; }  // the end chunk has come
   // Metadata, sites and functions so far.
@@ -30,8 +30,8 @@ class PayloadParser {
  private:
   void ParseMetadata(Cursor& in);
   void ParseSites(Cursor& in);
-  void ParseFunctions(Cursor& in);
-  void ParseEvents(Cursor& in, const ChunkPlace& place, uint64_t most_events);
+  void ParseFunctions(Cursor& in, uint64_t most_items);
+  void ParseEvents(Cursor& in, const ChunkPlace& place, uint64_t most_items);
   void ParseEvent(Cursor& in, RecordKind kind, Event& event);
   void ParseAlloc(Cursor& in, Event& event);
   void ParseTouched(Cursor& in, std::vector<uint32_t>& touched);

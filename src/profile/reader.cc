@@ -126,13 +126,13 @@ class Parser {
     // What is not known is a part of the stream all the same.
     if (optional) return true;
     return TakePayload(type, {.at = chunk_at, .packed = true}, content,
-                       payload.size() * kMostEventsAByte);
+                       payload.size() * kMostItemsAByte);
   }
 
   absl::StatusOr<bool> TakePayload(uint8_t type, const ChunkPlace& place, std::string_view content,
-                                   uint64_t most_events) {
+                                   uint64_t most_items) {
     Cursor in(content);
-    if (!parser_->Parse(static_cast<ChunkType>(type), in, place, most_events)) {
+    if (!parser_->Parse(static_cast<ChunkType>(type), in, place, most_items)) {
       return Newer(place.at, fmt::format("a chunk has the type {}", type));
     }
     if (!in.ok()) return Damaged(place.Name(in.offset()), in.reason());

@@ -171,7 +171,7 @@ absl::Status ProfileWriter::WriteBytes(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view content, uint64_t events) {
+absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view content, uint64_t items) {
   if (!failed_.ok()) return failed_;
   if (content.size() > kMostContentBytes) {
     return failed_ = absl::ResourceExhaustedError(fmt::format(
@@ -179,7 +179,7 @@ absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view content,
                content.size(), kMostContentBytes));
   }
   if (content.size() < kSmallestPacked) return WritePayload(type, Codec::kNone, content);
-  if (!packer_.Pack(content, events, packed_)) {
+  if (!packer_.Pack(content, items, packed_)) {
     return failed_ = absl::ResourceExhaustedError(
                path_ + ": no memory to pack the profile: recording cannot go on");
   }
@@ -239,7 +239,7 @@ absl::Status ProfileWriter::AddFunctions(absl::Span<const std::string> names) {
     PutVarint(payload, functions_);
     PutVarint(payload, count);
     payload.append(encoded);
-    if (absl::Status status = WriteChunk(ChunkType::kFunctions, payload); !status.ok()) {
+    if (absl::Status status = WriteChunk(ChunkType::kFunctions, payload, count); !status.ok()) {
       return status;
     }
     functions_ += static_cast<uint32_t>(count);

@@ -84,8 +84,8 @@ class ProfileWriter {
   // `fd`: open(2)'s answer for `path`, errno still its.
   static absl::StatusOr<ProfileWriter> Begin(int fd, const std::string& path);
 
-  // events: how many the content stands for.
-  absl::Status WriteChunk(ChunkType type, std::string_view content, uint64_t events = 0);
+  // items: events or functions that the content holds.
+  absl::Status WriteChunk(ChunkType type, std::string_view content, uint64_t items = 0);
   absl::Status WritePayload(ChunkType type, Codec codec, std::string_view payload);
   absl::Status WriteBytes(std::string_view bytes);
   void Encode(const EventRecord& event);

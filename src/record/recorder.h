@@ -29,7 +29,7 @@ struct RecorderOptions {
   // Memory of events that are not written yet, all threads together. Above it a recording thread
   // waits, and once they have waited a second in all the recorder turns itself off with one line.
   // The writer needs 13 MiB on top, however many events there are, and 16 bytes a launch (up to
-  // 64 MiB) while it looks for steps; what is known of live blocks, sites and functions stays.
+  // 80 MiB) while it looks for steps; what is known of live blocks, sites and functions stays.
   size_t max_bytes_in_flight = size_t{64} << 20;
   // What says where an allocation comes from; tests put their own.
   uint64_t (*site)() noexcept = callsite::Capture;
