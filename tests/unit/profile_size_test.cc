@@ -18,6 +18,12 @@
 namespace ebt::profile {
 namespace {
 
+// What time is held to, where no sanitizer slows everything down.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kPatience = 20;
+#else
+constexpr double kPatience = 1;
+#endif
 constexpr int kSteps = 20;
 // About what a flush every 50 ms holds.
 constexpr size_t kEventsAFlush = 4096;
@@ -78,23 +84,23 @@ class RecordedGpt2 : public testing::Test {
   double step_ms_ = 0;
 };
 
-TEST_F(RecordedGpt2, AStepTakesLessThan16KibAndAMillisecondOfTheWriter) {
+TEST_F(RecordedGpt2, AStepTakesLessThan16KibAndThreeMillisecondsOfTheWriter) {
   const uint64_t a_step = (Size() - set_up_bytes_) / kSteps;
   printf("set-up %lu bytes, a step %lu bytes and %.2f ms of the writer's time\n", set_up_bytes_,
          a_step, step_ms_);
   EXPECT_LT(a_step, 16u << 10);
-  // 0.8 % of a step of 120 ms; a busy machine gets some more.
-  EXPECT_LT(step_ms_, 3);
+  // 0.8 % of a step of 120 ms was measured on a busy machine.
+  EXPECT_LT(step_ms_, 3 * kPatience);
 }
 
-TEST_F(RecordedGpt2, TwoHundredFiftyThousandEventsAreReadInATenthOfASecond) {
+TEST_F(RecordedGpt2, AQuarterOfAMillionEventsAreReadInLessThanAThirdOfASecond) {
   const auto start = std::chrono::steady_clock::now();
   const absl::StatusOr<Profile> profile = ReadProfile(path_);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   ASSERT_TRUE(profile.ok()) << profile.status();
   printf("%zu events read in %.3f s\n", profile->events.size(), took.count());
   EXPECT_EQ(profile->events.size(), kGpt2Held + kSteps * kGpt2EventsAStep);
-  EXPECT_LT(took.count(), 0.3);
+  EXPECT_LT(took.count(), 0.3 * kPatience);
 }
 
 }  // namespace
