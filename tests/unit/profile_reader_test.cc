@@ -28,9 +28,7 @@ std::string Header(uint16_t format) {
 }
 
 // A file of one chunk of events, without an end, in format 1.
-std::string FileOfEvents(const std::string& payload) {
-  return Header(1) + Chunk(4, payload);
-}
+std::string FileOfEvents(const std::string& payload) { return Header(1) + Chunk(4, payload); }
 
 std::string AllocBody(uint32_t block) {
   std::string body;
@@ -230,8 +228,7 @@ TEST(ProfileReader, KeptBlocksAreMarkedWhereverTheirChunkStands) {
   PutVarint(kept, 3);
   for (uint32_t block : {9, 9, 4711}) PutVarint(kept, block);  // there is no block 4711
   for (const std::string& file :
-       {FileOfEvents(events) + Chunk(128, kept),
-        Header(1) + Chunk(128, kept) + Chunk(4, events)}) {
+       {FileOfEvents(events) + Chunk(128, kept), Header(1) + Chunk(128, kept) + Chunk(4, events)}) {
     const absl::StatusOr<Profile> profile = Parse(file);
     ASSERT_TRUE(profile.ok()) << profile.status();
     ASSERT_EQ(profile->blocks.size(), 2u);
