@@ -11,6 +11,7 @@
 #include "src/profile/reader.h"
 #include "src/profile/steps.h"
 #include "src/report/composition.h"
+#include "src/report/diff.h"
 #include "src/report/memory_json.h"
 #include "src/report/memory_table.h"
 #include "src/report/names.h"
@@ -88,6 +89,23 @@ int ReportRecording(const ReportOptions& options) {
   return 0;
 }
 
+int ReportDiff(const ReportOptions& options) {
+  Progress progress("reading " + options.file);
+  const absl::StatusOr<Recording> before = Load(options.file, progress);
+  if (!before.ok()) return Fail(before.status());
+  const absl::StatusOr<Recording> after = Load(options.diff, progress);
+  progress.Done();
+  if (!after.ok()) return Fail(after.status());
+  WarnOfTruncation(*before);
+  WarnOfTruncation(*after);
+  const report::SiteNames before_names(before->profile.sites), after_names(after->profile.sites);
+  const report::Side sides[] = {{before->file, before->profile, before->composition, before_names},
+                                {after->file, after->profile, after->composition, after_names}};
+  Show(options.json ? report::DiffJson(sides[0], sides[1]) + "\n"
+                    : report::DiffTable(sides[0], sides[1], options.sites));
+  return 0;
+}
+
 int ReportRunLog(const ReportOptions& options) {
   const absl::StatusOr<report::RunLog> log = report::ReadRunLog(options.file);
   if (!log.ok()) return Fail(log.status());
@@ -107,6 +125,7 @@ bool IsRecording(const std::string& path) {
 }
 
 int Report(const ReportOptions& options) {
+  if (!options.diff.empty()) return ReportDiff(options);
   return IsRecording(options.file) ? ReportRecording(options) : ReportRunLog(options);
 }
 
@@ -116,11 +135,16 @@ void AddReport(Invocation& invocation) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* report = invocation.app.add_subcommand(
       "report", "Say what fills the memory of a recorded job, or what a run moved and waited for");
-  SetSynopsis(report, "FILE [--sites N] [--json]");
+  SetSynopsis(report, "FILE [--diff OTHER] [--sites N] [--json]");
   report
       ->add_option("FILE", options->file,
                    "Recording of `ebbtide record`, or log of `ebbtide run --log`")
       ->required();
+  report
+      ->add_option(
+          "--diff", options->diff,
+          "A second recording: what differs in it from FILE (of before and after, or of two ranks)")
+      ->type_name("OTHER");
   report->add_option("--sites", options->sites, "How many sites are listed (default: 12)")
       ->type_name("N");
   report->add_flag("--json", options->json, "Print everything as one JSON object");

@@ -10,6 +10,7 @@
 #include "src/base/units.h"
 #include "src/plan/planner.h"
 #include "src/plan/predictor.h"
+#include "src/report/backward_end.h"
 #include "src/report/idle.h"
 
 namespace ebt::report {
@@ -237,6 +238,8 @@ class Composer {
     }
     for (size_t kind = 0; kind < profile::kKinds; ++kind) FinishKind(kind);
     out_.steps->median_ms = plan::Median(out_.steps->ms);
+    out_.steps->backward_end_ms = BackwardEnds(profile_, steps, kinds_, clock_);
+    out_.steps->median_backward_end_ms = plan::Median(out_.steps->backward_end_ms);
   }
 
   void WalkStep(uint64_t begin, uint64_t end) {

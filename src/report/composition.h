@@ -63,6 +63,9 @@ struct StepSummary {
   bool marked = false;        // found by ebbtide_step()
   std::vector<double> ms;     // of each step that lies between marks, in order
   double median_ms = 0;       // as `ebbtide plan` gives it; 0: the recording has no GPU time
+  // Of each step that tells, from its start to the end of its backward: see backward_end.h.
+  std::vector<double> backward_end_ms;
+  double median_backward_end_ms = 0;  // 0: no step tells
 };
 
 struct DevicePeak {

@@ -47,6 +47,8 @@ void AddSteps(const std::optional<StepSummary>& steps, json& out) {
   const bool timed = steps && !steps->ms.empty();
   out["step_ms"] = timed ? json(steps->median_ms) : json(nullptr);
   out["each_step_ms"] = timed ? json(steps->ms) : json::array();
+  const bool ends = steps && !steps->backward_end_ms.empty();
+  out["backward_end_ms"] = ends ? json(steps->median_backward_end_ms) : json(nullptr);
 }
 
 void AddPeak(const Composition& it, json& out) {

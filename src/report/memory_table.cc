@@ -50,6 +50,10 @@ void PrintSteps(const Composition& it, Text& out) {
   }
   const auto [least, most] = std::minmax_element(steps.ms.begin(), steps.ms.end());
   Print(out, "; {:.2f} ms each ({:.2f} to {:.2f})\n", steps.median_ms, *least, *most);
+  if (!steps.backward_end_ms.empty()) {
+    Print(out, "           backward ends {:.2f} ms behind the start of a step\n",
+          steps.median_backward_end_ms);
+  }
 }
 
 std::string Place(const Moment& moment, const std::optional<StepSummary>& steps) {
