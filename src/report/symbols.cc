@@ -59,7 +59,7 @@ class ElfFile {
     return "";
   }
 
-  // Calls visit(name, value, size) for each function that the file defines.
+  // Calls visit(name, symbol) for each function that the file defines; name() is its name.
   template <typename Visit>
   void ForEachFunction(Visit visit) const {
     for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf_, section)) != nullptr;) {
@@ -73,8 +73,7 @@ class ElfFile {
         const int type = GELF_ST_TYPE(symbol.st_info);
         if (type != STT_FUNC && type != STT_GNU_IFUNC) continue;
         if (symbol.st_shndx == SHN_UNDEF || symbol.st_size == 0) continue;
-        visit([&] { return elf_strptr(elf_, header.sh_link, symbol.st_name); }, symbol.st_value,
-              symbol.st_size);
+        visit([&] { return elf_strptr(elf_, header.sh_link, symbol.st_name); }, symbol);
       }
     }
   }
@@ -104,25 +103,32 @@ bool IsBuildId(const std::string& module) {
                      [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
-// A module's frames, by their offset.
+// A frame of a module, and the symbol that is found for it.
 struct Wanted {
   uint64_t offset = 0;
   std::string function;  // as the linker knows it
-  uint64_t start = 0;    // of the function, once that is known
+  uint64_t start = 0;
+  bool global = false;
 };
 
-// A function is the one that begins last at or before the offset: a larger symbol around it is a
-// section's or a hand-written table's.
+// Of functions around an offset the one that begins last: a larger symbol around it is a section's
+// or a hand-written table's. Of several names of one the global, of several of those the shortest.
+bool IsBetter(const Wanted& than, uint64_t start, bool global, std::string_view name) {
+  if (than.function.empty() || start != than.start) return start >= than.start;
+  if (global != than.global) return global;
+  return name.size() < than.function.size();
+}
+
 void FindFunctions(const ElfFile& file, std::vector<Wanted>& wanted) {
-  file.ForEachFunction([&](auto name, uint64_t value, uint64_t size) {
-    auto from = std::lower_bound(wanted.begin(), wanted.end(), value,
-                                 [](const Wanted& w, uint64_t v) { return w.offset < v; });
-    for (; from != wanted.end() && from->offset - value < size; ++from) {
-      if (!from->function.empty() && from->start >= value) continue;
+  file.ForEachFunction([&](auto name, const GElf_Sym& symbol) {
+    const uint64_t start = symbol.st_value;
+    const bool global = GELF_ST_BIND(symbol.st_info) == STB_GLOBAL;
+    auto from = std::lower_bound(wanted.begin(), wanted.end(), start,
+                                 [](const Wanted& w, uint64_t value) { return w.offset < value; });
+    for (; from != wanted.end() && from->offset - start < symbol.st_size; ++from) {
       const char* text = name();
-      if (text == nullptr || *text == '\0') continue;
-      from->function = text;
-      from->start = value;
+      if (text == nullptr || *text == '\0' || !IsBetter(*from, start, global, text)) continue;
+      *from = {.offset = from->offset, .function = text, .start = start, .global = global};
     }
   });
 }
