@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr size_t kSiteWidth = 47;
+constexpr size_t kSiteWidth = 42;
 constexpr size_t kHeadWidth = 86;
 
 Change ChangeOf(const Sum& before, const Sum& after) {

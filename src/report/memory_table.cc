@@ -10,7 +10,7 @@
 namespace ebt::report {
 namespace {
 
-constexpr size_t kSiteWidth = 46;
+constexpr size_t kSiteWidth = 45;
 constexpr size_t kFunctionWidth = 60;
 
 double Percent(uint64_t part, uint64_t whole) {
