@@ -118,15 +118,17 @@ int ReportRunLog(const ReportOptions& options) {
   return 0;
 }
 
-// The byte that no text begins with is enough: what is wrong behind it, the reader says.
-bool IsRecording(const std::string& path) {
-  return std::ifstream(path, std::ios::binary).peek() ==
-         static_cast<unsigned char>(profile::kMagic.front());
-}
-
+// One byte tells the two apart; what is wrong behind it, their readers say.
 int Report(const ReportOptions& options) {
   if (!options.diff.empty()) return ReportDiff(options);
-  return IsRecording(options.file) ? ReportRecording(options) : ReportRunLog(options);
+  const int first = std::ifstream(options.file, std::ios::binary).peek();
+  if (first == static_cast<unsigned char>(profile::kMagic.front())) return ReportRecording(options);
+  // What cannot be read, or is empty, is for the run log's reader to say.
+  if (first == '{' || first == std::ifstream::traits_type::eof()) return ReportRunLog(options);
+  return Fail(absl::InvalidArgumentError(
+      fmt::format("{} is neither a recording (`ebbtide record` writes one) nor a run log (`ebbtide "
+                  "run --log FILE`)",
+                  options.file)));
 }
 
 }  // namespace
