@@ -1,14 +1,14 @@
-#ifndef EBBTIDE_SRC_REPLAY_JSON_TEXT_H_
-#define EBBTIDE_SRC_REPLAY_JSON_TEXT_H_
+#ifndef EBBTIDE_SRC_BASE_JSON_TEXT_H_
+#define EBBTIDE_SRC_BASE_JSON_TEXT_H_
 
 #include <string>
 #include <string_view>
 
-namespace ebt::replay {
+namespace ebt {
 
 // A JSON string literal; bytes that are no UTF-8 become U+FFFD.
 std::string JsonText(std::string_view text);
 
-}  // namespace ebt::replay
+}  // namespace ebt
 
-#endif  // EBBTIDE_SRC_REPLAY_JSON_TEXT_H_
+#endif  // EBBTIDE_SRC_BASE_JSON_TEXT_H_
