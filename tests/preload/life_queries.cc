@@ -7,27 +7,12 @@
 #include <cstdint>
 #include <iterator>
 
+#include "tests/preload/pointer_attributes.h"
+
 namespace ebt::test {
 namespace {
 
-// The attributes whose answers are the same for every allocation of a kind, or relative to it.
-// Of IPC and RDMA planned memory tells the truth, which is another one.
-constexpr CUpointer_attribute kAsked[] = {
-    CU_POINTER_ATTRIBUTE_CONTEXT,
-    CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-    CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-    CU_POINTER_ATTRIBUTE_HOST_POINTER,
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-    CU_POINTER_ATTRIBUTE_IS_MANAGED,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-    CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-    CU_POINTER_ATTRIBUTE_MAPPED,
-    CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
-    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-};
-constexpr size_t kCount = std::size(kAsked);
+constexpr size_t kCount = std::size(kSameAnswers);
 constexpr uint64_t kUnwritten = 0x7777'7777'7777'7777;
 
 struct Known {
@@ -58,15 +43,16 @@ void Ask(const char* what, CUdeviceptr block, CUdeviceptr ptr, const Known& know
   CUpointer_attribute attributes[kCount];
   for (size_t i = 0; i < kCount; ++i) {
     words[i] = kUnwritten;
-    const int result = cuPointerGetAttribute(&words[i], kAsked[i], ptr);
+    const int result = cuPointerGetAttribute(&words[i], kSameAnswers[i], ptr);
     // Where one answer is an error, what was written is not looked at.
-    Print("one", kAsked[i], result, result == CUDA_SUCCESS ? words[i] : 0, block, known);
-    attributes[i] = kAsked[i];
+    Print("one", kSameAnswers[i], result, result == CUDA_SUCCESS ? words[i] : 0, block, known);
+    attributes[i] = kSameAnswers[i];
     words[i] = kUnwritten;
     values[i] = &words[i];
   }
   const int result = cuPointerGetAttributes(kCount, attributes, values, ptr);
-  for (size_t i = 0; i < kCount; ++i) Print("several", kAsked[i], result, words[i], block, known);
+  for (size_t i = 0; i < kCount; ++i)
+    Print("several", kSameAnswers[i], result, words[i], block, known);
   CUdeviceptr base = 0;
   size_t bytes = 0;
   const int range = cuMemGetAddressRange(&base, &bytes, ptr);
