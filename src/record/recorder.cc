@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/driver/current_context.h"
 #include "src/record/launch_scan.h"
 #include "src/record/recorder_state.h"
 #include "src/record/writer_thread.h"
@@ -100,6 +101,18 @@ void PushKept(RecorderState& state, ThreadBuffer& buffer, const std::vector<uint
     }
     Push(state, buffer, {.kind = RecordKind::kKept, .block = block});
   }
+}
+
+// Whoever makes a node may be in no context, where a function tells nothing of its parameters.
+const FunctionLayout* FindAnywhere(RecorderState& state, void* function) {
+  const DriverApi& driver = state.driver;
+  CUcontext current = nullptr;
+  if (driver.fn_cuCtxSetCurrent == nullptr || driver.fn_cuCtxGetCurrent == nullptr ||
+      driver.fn_cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != nullptr) {
+    return state.functions.Find(function);
+  }
+  const CurrentContext before(driver, state.watch.context());
+  return state.functions.Find(function);
 }
 
 // Work on the stream goes into a graph.
@@ -294,7 +307,7 @@ void Recorder::Kept(CUdeviceptr ptr) noexcept {
 
 void Recorder::Kept(const ebt_launch& launch) noexcept {
   Take([&](RecorderState& state, ThreadBuffer& buffer) {
-    const FunctionLayout* layout = state.functions.Find(launch.function);
+    const FunctionLayout* layout = FindAnywhere(state, launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> blocks;
     ScanLaunch(launch, *layout, state.live, blocks);

@@ -134,6 +134,7 @@ std::vector<Way> Ways() {
   return {
       {"add-kernel-v1", {"cuGraphAddKernelNode"}, kept},
       {"add-kernel-v2", {"cuGraphAddKernelNode_v2"}, kept},
+      {"add-kernel-without-context", {"cuGraphAddKernelNode"}, kept},
       {"add-memcpy", {"cuGraphAddMemcpyNode"}, kept},
       {"add-memset", {"cuGraphAddMemsetNode"}, kept},
       {"add-memop", {"cuGraphAddBatchMemOpNode"}, kept},
@@ -191,6 +192,11 @@ std::vector<Way> Ways() {
       {"launch-grid-async", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
       {"launch-grid", {"cuParamSetv", "cuLaunchGrid"}, kept},
       {"launch-one", {"cuParamSetv", "cuLaunch"}, kept},
+      {"pieces-odd", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
+      {"pieces-unaligned", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
+      {"pieces-most", {"cuParamSetv"}, kept},
+      {"pieces-refused", {"cuParamSetv"}, false},
+      {"pieces-small", {"cuParamSetv"}, false},
   };
 }
 
