@@ -186,4 +186,54 @@ int Exports() {
   return 0;
 }
 
+// A prefetch of nothing is an error in the driver; other work of no bytes is none.
+int NoBytes() {
+  const Blocks blocks;
+  CUdeviceptr managed = 0, native = 0;
+  cuMemAllocManaged(&managed, 2 << 20, CU_MEM_ATTACH_GLOBAL);
+  cuMemAlloc(&native, 5 << 20);  // larger than what a plan knows
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  int local = 0;
+  const struct {
+    const char* name;
+    CUdeviceptr ptr;
+  } places[] = {{"linear", blocks.linear},
+                {"linear, inside", blocks.linear + 4096},
+                {"linear, behind", blocks.linear + (2 << 20)},
+                {"ordered", blocks.ordered},
+                {"managed", managed},
+                {"native", native},
+                {"host", reinterpret_cast<CUdeviceptr>(&local)},
+                {"null", 0}};
+  const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  for (const auto& [name, ptr] : places) {
+    printf("%s: prefetch %d, advise %d %d, ", name, cuMemPrefetchAsync(ptr, 0, device, 0, stream),
+           cuMemAdvise(ptr, 0, CU_MEM_ADVISE_SET_READ_MOSTLY, device),
+           cuMemAdvise(ptr, 0, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device));
+    printf("copy %d %d %d %d %d %d, ", cuMemcpy(ptr, native, 0), cuMemcpyDtoD(ptr, native, 0),
+           cuMemcpyHtoD(ptr, &local, 0), cuMemcpyDtoH(&local, ptr, 0),
+           cuMemcpyDtoDAsync(native, ptr, 0, stream), cuMemcpyHtoDAsync(ptr, &local, 0, stream));
+    printf("set %d %d %d %d %d, ", cuMemsetD8(ptr, 1, 0), cuMemsetD32(ptr, 1, 0),
+           cuMemsetD8Async(ptr, 1, 0, stream), cuMemsetD2D8(ptr, 4096, 1, 0, 4),
+           cuMemsetD2D32Async(ptr, 4096, 1, 16, 0, stream));
+    CUDA_MEMCPY2D rows = {};
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.srcDevice = native;
+    rows.dstDevice = ptr;
+    rows.srcPitch = rows.dstPitch = 4096;
+    rows.WidthInBytes = 16;
+    const int no_rows = cuMemcpy2DAsync(&rows, stream);
+    rows.Height = 4;
+    rows.WidthInBytes = 0;
+    printf("rows %d %d\n", no_rows, cuMemcpy2DAsync(&rows, stream));
+  }
+  printf("empty %d %d\n", cuMemFree(0), cuMemFreeAsync(0, stream));
+  CUdeviceptr nothing = 7;
+  printf("of no bytes %d", cuMemAlloc(&nothing, 0));
+  printf(" %d\n", cuMemAllocAsync(&nothing, 0, stream));
+  printf("all of it %d\n", cuCtxSynchronize());
+  return 0;
+}
+
 }  // namespace ebt::test
