@@ -127,9 +127,9 @@ bool Captured(RecorderState& state, CUstream stream) {
 void FindNamed(const RecorderState& state, const ebt_copy& copy, std::vector<uint32_t>& touched) {
   std::array<uint64_t, 2> words;
   size_t count = 0;
-  for (const uint64_t address : {copy.dst, copy.src}) {
-    if (state.live.MayContain(address)) words[count++] = address;
-  }
+  // A copy of no bytes touches nothing, wherever it points.
+  if (copy.dst_span > 0 && state.live.MayContain(copy.dst)) words[count++] = copy.dst;
+  if (copy.src_span > 0 && state.live.MayContain(copy.src)) words[count++] = copy.src;
   touched.clear();
   state.live.Find({words.data(), count}, touched);
   if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();

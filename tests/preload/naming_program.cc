@@ -289,6 +289,21 @@ void AddPieces(Ways* ways, Job& job) {
   };
 }
 
+// Work of no bytes, which only points to the block.
+void AddNothing(Ways* ways, Job& job) {
+  (*ways)["no-bytes"].use = [&job] {
+    const CUdeviceptr inside = job.address(1);
+    for (const CUdeviceptr at : {job.first, inside, job.first + kBytes}) {
+      DO(cuMemcpyDtoDAsync_v2(at, job.sevens, 0, job.stream));
+      DO(cuMemcpyDtoDAsync_v2(job.scratch, at, 0, job.stream));
+      DO(cuMemcpyDtoD_v2(at, job.sevens, 0));
+      DO(cuMemsetD8Async(at, 1, 0, job.stream));
+      DO(cuMemsetD2D8Async(at, 512, 1, 0, 4, job.stream));
+      DO(cuMemsetD2D8Async(at, 512, 1, 4, 0, job.stream));
+    }
+  };
+}
+
 void AddLaunches(Ways* ways, Job& job) {
   (*ways)["launch-multi-device"].use = [&job] {
     Nodes nodes(job, job.first);
@@ -339,6 +354,7 @@ int main(int count, char** arguments) {
   AddArrays(&ways, job);
   AddValues(&ways, job);
   AddTaken(&ways, job);
+  AddNothing(&ways, job);
   AddPieces(&ways, job);
   AddLaunches(&ways, job);
   if (strcmp(arguments[1], "list") == 0) {

@@ -107,7 +107,12 @@ TEST_F(RecorderTest, WritesWhatHappenedInOrder) {
   recorder->Allocated({.kind = EBT_ALLOC_ASYNC, .bytes = 512, .stream = stream_}, kBase);
   recorder->Allocated(kLinear, kBase + 512);
   Launch(*recorder, two_pointers_, {kBase + 600, kBase + 4}, other_stream_);
-  recorder->Copied({.kind = EBT_COPY_DTOD, .dst = kBase + 512, .src = kBase, .bytes = 8});
+  recorder->Copied({.kind = EBT_COPY_DTOD,
+                    .dst = kBase + 512,
+                    .src = kBase,
+                    .bytes = 8,
+                    .dst_span = 8,
+                    .src_span = 8});
   recorder->Marked(EBT_MARK_PHASE, "backward");
   recorder->Marked(EBT_MARK_STEP, nullptr);
   recorder->Exported(kBase + 513);
