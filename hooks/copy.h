@@ -201,8 +201,8 @@ inline ebt_copy Set(CUdeviceptr dst, size_t bytes, uint64_t span, CUstream strea
 // A 2D memset: rows `pitch` bytes apart.
 inline ebt_copy SetRows(CUdeviceptr dst, size_t pitch, size_t width, size_t height, CUstream stream,
                         int synchronous) {
-  return Set(dst, width * height, height == 0 ? 0 : (height - 1) * pitch + width, stream,
-             synchronous);
+  const uint64_t span = width == 0 || height == 0 ? 0 : (height - 1) * pitch + width;
+  return Set(dst, width * height, span, stream, synchronous);
 }
 
 #define EBT_MEMSET_BODY(bits, Value)                                                              \

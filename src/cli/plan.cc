@@ -1,8 +1,10 @@
-// `ebbtide plan`: a profile becomes a plan.
+// `ebbtide plan`: a profile becomes a plan, and the other ranks' profiles are compared with it.
 #include "src/plan/plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
@@ -11,22 +13,41 @@
 #include "src/cli/progress.h"
 #include "src/plan/plan_file.h"
 #include "src/plan/planner.h"
+#include "src/plan/ranks.h"
+#include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
 #include "src/profile/reader.h"
 #include "src/report/plan_table.h"
+#include "src/report/rank_table.h"
 
 namespace ebt::cli {
 namespace {
 
 struct PlanCommandOptions {
-  std::string profile;
+  std::vector<std::string> profiles;
   std::string budget;
   std::string output;
   bool json = false;
 };
 
+// What is planned, and what the other recordings are to it.
+struct Recordings {
+  std::string source;
+  profile::Profile profile;
+  std::optional<plan::RankSurvey> survey;  // where several were given
+
+  const plan::RankSurvey* Survey() const { return survey ? &*survey : nullptr; }
+};
+
 std::string DefaultOutput(const std::string& profile) {
   return std::string(absl::StripSuffix(profile, ".ebp")) + ".plan.json";
+}
+
+// Part of the one line that comes at the end, whichever that is.
+std::string CutNote(const profile::Profile& profile, const std::string& path) {
+  return profile.truncated
+             ? fmt::format(" ({} ends early: the process was killed, or the file cut)", path)
+             : "";
 }
 
 int Fail(const absl::Status& status) {
@@ -34,52 +55,125 @@ int Fail(const absl::Status& status) {
   return kOwnFailure;
 }
 
-int MakeAndWrite(const PlanCommandOptions& options) {
-  Progress progress("reading " + options.profile);
-  const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
-  if (!profile.ok()) return Fail(profile.status());
-  // Part of the one line that comes at the end, whichever that is.
-  const std::string cut =
-      profile->truncated ? fmt::format(" ({} ends early: the process was killed, or the file cut)",
-                                       options.profile)
-                         : "";
+absl::Status Named(const std::string& path, const absl::Status& status,
+                   const profile::Profile& profile) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: {}{}", path, Message(status), CutNote(profile, path)));
+}
 
-  plan::PlanOptions plan_options;
-  plan_options.source = options.profile;
-  if (!options.budget.empty()) plan_options.budget = *ParseSize(options.budget);
-  progress.Show("planning");
-  const absl::StatusOr<plan::PlanResult> result = plan::MakePlan(*profile, plan_options);
-  if (!result.ok()) {
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("{}: {}{}", options.profile, Message(result.status()), cut)));
-  }
-  const bool feasible = result->summary.feasible;
-  if (feasible) {
-    progress.Show("checking");
-    if (absl::Status status = plan::ValidatePlan(*profile, result->plan); !status.ok()) {
-      return Fail(absl::InternalError(
-          fmt::format("the plan broke a rule and was not written: {}; please report it with {}",
-                      std::string(status.message()), options.profile)));
+// Reads one recording after the other and keeps whole only the one that is to be planned: those of
+// a large job do not fit into memory together. What cannot be compared does not lose the rest.
+class RankReader {
+ public:
+  void Read(const std::string& path) {
+    absl::StatusOr<profile::Profile> profile = profile::ReadProfile(path);
+    if (!profile.ok()) return LeaveOut(path, profile.status());
+    absl::StatusOr<plan::RankRecording> recording = plan::SummarizeRank(*profile, path);
+    if (!recording.ok()) return LeaveOut(path, Named(path, recording.status(), *profile));
+    if (recordings_.empty() || !plan::PlannedBefore(planned_, recording->rank)) {
+      planned_ = recording->rank;
+      profile_ = *std::move(profile);
     }
+    recordings_.push_back(*std::move(recording));
+  }
+
+  // Nothing where none of them can be planned.
+  std::optional<Recordings> Take() {
+    if (recordings_.empty()) return std::nullopt;
+    plan::RankSurvey survey = plan::SurveyRanks(std::move(recordings_));
+    survey.unread = std::move(left_out_);
+    return Recordings{planned_.source, std::move(profile_), std::move(survey)};
+  }
+
+  const std::vector<plan::RankSurvey::Unread>& left_out() const { return left_out_; }
+
+ private:
+  void LeaveOut(const std::string& path, const absl::Status& status) {
+    left_out_.push_back({path, std::string(Message(status))});
+  }
+
+  plan::Rank planned_;
+  profile::Profile profile_;  // of planned_
+  std::vector<plan::RankRecording> recordings_;
+  std::vector<plan::RankSurvey::Unread> left_out_;
+};
+
+// Every recording that is left out has had its line when this returns.
+absl::StatusOr<Recordings> ReadRecordings(const std::vector<std::string>& paths) {
+  Progress progress("reading " + paths.front());
+  if (paths.size() == 1) {
+    absl::StatusOr<profile::Profile> profile = profile::ReadProfile(paths.front());
+    if (!profile.ok()) return profile.status();
+    return Recordings{paths.front(), *std::move(profile), std::nullopt};
+  }
+  RankReader reader;
+  for (const std::string& path : paths) {
+    progress.Show("reading " + path);
+    reader.Read(path);
   }
   progress.Done();
+  for (const auto& left_out : reader.left_out()) {
+    Log(LogLevel::kError, "left out: {}", left_out.reason);
+  }
+  std::optional<Recordings> recordings = reader.Take();
+  if (!recordings) return absl::InvalidArgumentError("none of the profiles can be planned");
+  return *std::move(recordings);
+}
 
-  if (options.json) {
-    fmt::print("{}\n", plan::SummaryJson(result->summary));
+// A plan that keeps every rule; one that is not feasible is not checked.
+absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
+                                                 const std::string& budget) {
+  Progress progress("planning");
+  plan::PlanOptions options;
+  options.source = recordings.source;
+  if (!budget.empty()) options.budget = *ParseSize(budget);
+  absl::StatusOr<plan::PlanResult> result = plan::MakePlan(recordings.profile, options);
+  if (!result.ok()) return Named(recordings.source, result.status(), recordings.profile);
+  if (!result->summary.feasible) return result;
+  progress.Show("checking");
+  const absl::Status status = plan::ValidatePlan(recordings.profile, result->plan);
+  if (status.ok()) return result;
+  return absl::InternalError(
+      fmt::format("the plan broke a rule and was not written: {}; please report it with {}",
+                  Message(status), recordings.source));
+}
+
+void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
+  if (json) {
+    fmt::print("{}\n", plan::SummaryJson(result.summary, survey));
   } else {
-    fmt::print("{}", report::PlanTable(*result));
+    fmt::print("{}{}", report::PlanTable(result),
+               survey == nullptr ? "" : report::RankTable(*survey));
   }
   std::fflush(stdout);
-  if (!feasible) {
+}
+
+// An error where `output` is one of the profiles.
+absl::Status CheckOutput(const std::string& output, const std::vector<std::string>& profiles) {
+  for (const std::string& profile : profiles) {
+    std::error_code error;
+    if (!std::filesystem::equivalent(output, profile, error)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("{} is the profile: name another file for the plan", output));
+  }
+  return absl::OkStatus();
+}
+
+int MakeAndWrite(const PlanCommandOptions& options) {
+  const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
+  if (!recordings.ok()) return Fail(recordings.status());
+  const auto result = MakeCheckedPlan(*recordings, options.budget);
+  if (!result.ok()) return Fail(result.status());
+  PrintResult(*result, recordings->Survey(), options.json);
+  const std::string cut = CutNote(recordings->profile, recordings->source);
+  if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(
         fmt::format("no plan was written: {}{}", result->summary.infeasible_reason, cut)));
   }
   const std::string output =
-      options.output.empty() ? DefaultOutput(options.profile) : options.output;
-  std::error_code error;
-  if (std::filesystem::equivalent(output, options.profile, error)) {
-    return Fail(absl::InvalidArgumentError(
-        fmt::format("{} is the profile: name another file for the plan", output)));
+      options.output.empty() ? DefaultOutput(recordings->source) : options.output;
+  if (absl::Status status = CheckOutput(output, options.profiles); !status.ok()) {
+    return Fail(status);
   }
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
     return Fail(status);
@@ -96,15 +190,23 @@ void AddPlan(Invocation& invocation) {
   auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* plan =
       invocation.app.add_subcommand("plan", "Turn a profile into a plan, and say what it promises");
-  SetSynopsis(plan, "PROFILE [--budget SIZE] [-o FILE] [--json]");
-  plan->add_option("PROFILE", options->profile, "Profile written by `ebbtide record`")->required();
+  SetSynopsis(plan, "PROFILE... [--budget SIZE] [-o FILE] [--json]");
+  plan->add_option("PROFILE", options->profiles,
+                   "Profiles written by `ebbtide record`: one, or those of a job's ranks")
+      ->required();
   AddSizeOption(plan, "--budget", &options->budget,
                 "Device memory that the process may use, everything included (default: no limit)");
   plan->add_option("-o,--output", options->output,
-                   "Plan to write (default: PROFILE with .plan.json for .ebp)")
+                   "Plan to write (default: the planned PROFILE with .plan.json for .ebp)")
       ->type_name("FILE");
   plan->add_flag("--json", options->json, "Print the summary as one JSON object");
-  plan->footer("Exit code: 0; 125 when the profile cannot be read or the budget cannot be met.");
+  plan->footer(
+      "Of several profiles (job.*.ebp) the lowest rank's is planned, of equal or unknown ranks "
+      "the\n"
+      "first one given; the plan serves all, and the others are compared with it. One that cannot\n"
+      "be read or has no step is named and left out.\n"
+      "Exit code: 0 when a plan was written; 125 when no profile can be planned or the budget "
+      "cannot be met.");
   plan->callback([&invocation, options] {
     if (invocation.has_command) throw CLI::ExtrasError({"--"});
     invocation.action = [options] { return MakeAndWrite(*options); };

@@ -76,6 +76,11 @@ uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
   return MaxLive(Occupy(profile, timeline, members).items);
 }
 
+uint64_t MaxLiveBytes(const profile::Profile& profile, const Timeline& timeline) {
+  const std::vector<Tier> one_tier(timeline.lives.size(), Tier::kWarm);
+  return LiveBytes(profile, timeline, one_tier, {Tier::kWarm});
+}
+
 Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,
                   const Behaviour& behaviour, const std::vector<Tier>& tiers,
                   const SlabSection& section) {

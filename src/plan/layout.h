@@ -36,6 +36,9 @@ Occupation Occupy(const profile::Profile& profile, const Timeline& timeline,
 uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
                    const std::vector<Tier>& tiers, std::initializer_list<Tier> wanted);
 
+// Most bytes live at once, of whatever tier.
+uint64_t MaxLiveBytes(const profile::Profile& profile, const Timeline& timeline);
+
 // Persistent blocks lie at the low end of their region, hot ones first, in the order in which
 // the step first touches them, so that one contiguous range serves one phase. The slab section,
 // whose blocks are cold in `tiers`, comes first in the cold region; with one the warm region is a

@@ -3,32 +3,18 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/numbers.h"
 #include "src/plan/layout.h"
 #include "src/plan/tiering.h"
 #include "src/plan/timeline.h"
+#include "src/profile/metadata.h"
 
 namespace ebt::plan {
 namespace {
 
 constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
-
-// A decimal number of the metadata; 0 where there is none.
-uint64_t Number(const profile::Profile& profile, const std::string& key) {
-  uint64_t value = 0;
-  auto found = profile.metadata.find(key);
-  if (found == profile.metadata.end() || !absl::SimpleAtoi(found->second, &value)) return 0;
-  return value;
-}
-
-std::string Text(const profile::Profile& profile, const std::string& key) {
-  auto found = profile.metadata.find(key);
-  return found == profile.metadata.end() ? "" : found->second;
-}
 
 Slot SlotOf(const profile::Profile& profile, const Lived& life) {
   const auto& block = profile.blocks[life.block];
@@ -118,8 +104,8 @@ std::vector<SiteSum> SumSites(const profile::Profile& profile, const Timeline& t
 Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
               const Tiering& tiering, const PlanOptions& options) {
   Plan plan;
-  plan.program = Text(profile, "program");
-  plan.gpu = Text(profile, "gpu");
+  plan.program = profile::Text(profile, "program");
+  plan.gpu = profile::Text(profile, "gpu");
   plan.ebbtide = EBBTIDE_VERSION;
   plan.source = options.source;
   plan.budget = options.budget;
@@ -138,7 +124,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.events = profile.events.size();
   summary.sites = profile.sites.size();
   summary.steps = timeline.steps.steps;
-  summary.native_peak_bytes = NativePeakBytes(profile, plan.max_live_bytes);
+  summary.native_peak_bytes = profile::NativePeakBytes(profile, plan.max_live_bytes);
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
   const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
@@ -169,9 +155,8 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   const Behaviour behaviour = Judge(profile, *timeline, options.weights);
   const StepClock clock = ReadClock(profile, *timeline);
 
-  const std::vector<Tier> one_tier(timeline->lives.size(), Tier::kWarm);
-  const uint64_t max_live = LiveBytes(profile, *timeline, one_tier, {Tier::kWarm});
-  const uint64_t used = Number(profile, "device_used_peak_bytes");
+  const uint64_t max_live = MaxLiveBytes(profile, *timeline);
+  const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
   TieringOptions tiering_options{.budget = options.budget,
                                  .overhead_bytes = used > max_live ? used - max_live : 0,
                                  .hot_share = options.hot_share,
@@ -191,38 +176,6 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;
-}
-
-uint64_t NativePeakBytes(const profile::Profile& profile, uint64_t max_live_bytes) {
-  const uint64_t peak = Number(profile, "device_used_peak_bytes");
-  const uint64_t base = Number(profile, "device_used_base_bytes");
-  return peak > base ? peak - base : max_live_bytes;
-}
-
-std::string SummaryJson(const PlanSummary& summary) {
-  nlohmann::ordered_json out = {
-      {"events", summary.events},
-      {"sites", summary.sites},
-      {"steps", summary.steps},
-      {"native_peak_bytes", summary.native_peak_bytes},
-      {"max_live_bytes", summary.max_live_bytes},
-      {"planned_peak_bytes", summary.planned_peak_bytes},
-      {"fragmentation", summary.fragmentation},
-      {"slabs", summary.slabs},
-      {"slab_bytes", summary.slab_bytes},
-      {"native_step_ms", summary.native_step_ms},
-      {"predicted_step_ms", summary.predicted_step_ms},
-      {"managed_step_ms", summary.managed_step_ms},
-      {"bound_step_ms", summary.bound_step_ms},
-      {"feasible", summary.feasible},
-      {"infeasible_reason", summary.infeasible_reason},
-      {"plan_seconds", summary.plan_seconds},
-  };
-  for (Tier tier : kTiers) {
-    const auto& sum = summary.tiers[size_t(tier)];
-    out["tiers"][TierName(tier)] = {{"bytes", sum.bytes}, {"blocks", sum.blocks}};
-  }
-  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 const char* TierName(Tier tier) {

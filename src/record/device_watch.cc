@@ -73,6 +73,11 @@ void DeviceWatch::ContextGone(CUcontext context) {
   if (context == nullptr || context == context_) context_ = nullptr;
 }
 
+CUcontext DeviceWatch::context() {
+  std::lock_guard lock(mutex_);
+  return context_;
+}
+
 void DeviceWatch::Metadata(std::map<std::string, std::string>& changed) {
   std::unique_lock lock(mutex_);
   if (has_base_ && !base_told_) changed["device_used_base_bytes"] = std::to_string(base_);

@@ -29,6 +29,9 @@ class DeviceWatch {
 
   void ContextGone(CUcontext context);
 
+  // That of the first allocation, NULL before it and once it is gone.
+  CUcontext context();
+
   // Adds to `changed` the metadata that is not yet in the file: "gpu", "total_bytes",
   // "device_used_base_bytes", "device_used_peak_bytes".
   void Metadata(std::map<std::string, std::string>& changed);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/driver/current_context.h"
 #include "src/record/launch_scan.h"
 #include "src/record/recorder_state.h"
 #include "src/record/writer_thread.h"
@@ -100,6 +101,18 @@ void PushKept(RecorderState& state, ThreadBuffer& buffer, const std::vector<uint
   }
 }
 
+// Whoever makes a node may be in no context, where a function tells nothing of its parameters.
+const FunctionLayout* FindAnywhere(RecorderState& state, void* function) {
+  const DriverApi& driver = state.driver;
+  CUcontext current = nullptr;
+  if (driver.fn_cuCtxSetCurrent == nullptr || driver.fn_cuCtxGetCurrent == nullptr ||
+      driver.fn_cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != nullptr) {
+    return state.functions.Find(function);
+  }
+  const CurrentContext before(driver, state.watch.context());
+  return state.functions.Find(function);
+}
+
 // Work on the stream goes into a graph.
 bool Captured(RecorderState& state, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -112,9 +125,9 @@ bool Captured(RecorderState& state, CUstream stream) {
 void FindNamed(const RecorderState& state, const ebt_copy& copy, std::vector<uint32_t>& touched) {
   std::array<uint64_t, 2> words;
   size_t count = 0;
-  for (const uint64_t address : {copy.dst, copy.src}) {
-    if (state.live.MayContain(address)) words[count++] = address;
-  }
+  // A copy of no bytes touches nothing, wherever it points.
+  if (copy.dst_span > 0 && state.live.MayContain(copy.dst)) words[count++] = copy.dst;
+  if (copy.src_span > 0 && state.live.MayContain(copy.src)) words[count++] = copy.src;
   touched.clear();
   state.live.Find({words.data(), count}, touched);
   if (touched.size() == 2 && touched[0] == touched[1]) touched.pop_back();
@@ -299,7 +312,7 @@ void Recorder::Kept(CUdeviceptr ptr) noexcept {
 
 void Recorder::Kept(const ebt_launch& launch) noexcept {
   Take([&](RecorderState& state, ThreadBuffer& buffer) {
-    const FunctionLayout* layout = state.functions.Find(launch.function);
+    const FunctionLayout* layout = FindAnywhere(state, launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> blocks;
     ScanLaunch(launch, *layout, state.live, blocks);

@@ -38,9 +38,9 @@ void Replayer::Forget(bool gone) {
   // What is queued may still use the memory; it ends with the context, and we before it. The
   // context that ends need not be the one that is current.
   {
-    const CurrentContext current(driver_);
-    if (!gone) driver_.fn_cuCtxSetCurrent(space->context());
-    if (!gone) driver_.fn_cuCtxSynchronize();
+    const CurrentContext before =
+        gone ? CurrentContext(driver_) : CurrentContext(driver_, space->context());
+    if (!gone && before.result() == CUDA_SUCCESS) driver_.fn_cuCtxSynchronize();
     // Other threads' calls hold it for a moment.
     for (int i = 0; i < kMostMoments && space.use_count() > 1; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

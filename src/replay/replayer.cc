@@ -333,15 +333,14 @@ void Replayer::AddPeer(CUdevice owner, CUdevice peer) {
 }
 
 void Replayer::PeerEnabled(CUcontext owner) {
-  CUcontext current = nullptr;
   CUdevice peer = 0, device = 0;
-  if (driver_.fn_cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-      driver_.fn_cuCtxGetDevice(&peer) != CUDA_SUCCESS ||
-      driver_.fn_cuCtxSetCurrent(owner) != CUDA_SUCCESS)
-    return;
-  const CUresult result = driver_.fn_cuCtxGetDevice(&device);
-  driver_.fn_cuCtxSetCurrent(current);
-  if (result == CUDA_SUCCESS) AddPeer(device, peer);
+  if (driver_.fn_cuCtxGetDevice(&peer) != CUDA_SUCCESS) return;
+  {
+    const CurrentContext before(driver_, owner);
+    if (before.result() != CUDA_SUCCESS || driver_.fn_cuCtxGetDevice(&device) != CUDA_SUCCESS)
+      return;
+  }
+  AddPeer(device, peer);
 }
 
 void Replayer::PoolAccess(CUmemoryPool pool, const CUmemAccessDesc& access) {

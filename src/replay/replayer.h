@@ -138,7 +138,7 @@ class Replayer {
   template <typename Name>
   bool Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name);
 
-  // Work may use `named` at any time from now on.
+  // Work may use `named` at any time from now on. In the space's context.
   void Keep(Space& space, const std::vector<tier::Extent>& named, const char* what);
 
   // What is told while the program runs (reports.cc).

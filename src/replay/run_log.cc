@@ -11,8 +11,8 @@
 #include <iterator>
 
 #include "fmt/format.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
-#include "src/replay/json_text.h"
 
 namespace ebt::replay {
 namespace {

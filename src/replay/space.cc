@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/driver/current_context.h"
 #include "src/driver/primary_context.h"
 
 namespace ebt::replay {
@@ -151,14 +152,8 @@ void Space::Trim(const Part& part) {
 
 CUresult Space::Drain() {
   // The caller's context may be another one.
-  CUcontext current = nullptr;
-  CUresult result = driver_.fn_cuCtxGetCurrent(&current);
-  if (result != CUDA_SUCCESS) return result;
-  if (current == context_) return driver_.fn_cuCtxSynchronize();
-  result = driver_.fn_cuCtxSetCurrent(context_);
-  if (result == CUDA_SUCCESS) result = driver_.fn_cuCtxSynchronize();
-  driver_.fn_cuCtxSetCurrent(current);
-  return result;
+  const CurrentContext before(driver_, context_);
+  return before.result() == CUDA_SUCCESS ? driver_.fn_cuCtxSynchronize() : before.result();
 }
 
 bool Space::Holds(CUdeviceptr address) const {

@@ -124,10 +124,9 @@ bool Replayer::Touch(std::shared_ptr<Space> space, CUstream stream, Name&& name)
     return false;
   } else {
     // Work of another context is ordered with nothing of the space's: as if it were captured.
-    const CurrentContext current(driver_);
+    const CurrentContext before(driver_, space->context());
     touching.stream = stream;
-    touching.captured = current.context() != space->context() || Capturing(stream);
-    driver_.fn_cuCtxSetCurrent(space->context());
+    touching.captured = before.context() != space->context() || Capturing(stream);
     for (const tier::Extent& extent : touching.extents)
       space->swap()->Touch(extent.offset, extent.bytes, stream, touching.captured);
   }
@@ -144,8 +143,7 @@ void Replayer::Touched() {
   if (!space) return;
   if (space->trial()) return space->trial()->Queued();
   if (!touching.extents.empty()) {
-    const CurrentContext current(driver_);
-    driver_.fn_cuCtxSetCurrent(space->context());
+    const CurrentContext before(driver_, space->context());
     for (const tier::Extent& extent : touching.extents)
       space->swap()->Touched(extent.offset, extent.bytes, touching.stream, touching.captured);
   }
@@ -166,6 +164,7 @@ void Replayer::AddressTaken(CUdeviceptr ptr, const char* what) {
     if (at == blocks_.end() || at->second.arena != space->swapped()) return;
     block = at->second;
   }
+  const CurrentContext before(driver_, space->context());
   Keep(*space, {{block.offset, block.bytes}}, what);
 }
 
@@ -173,8 +172,7 @@ void Replayer::NodeMade(const ebt_launch& launch) {
   const std::shared_ptr<Space> space = NamingSpace();
   if (!space) return;
   // Whoever makes a node may be in no context, where a function tells nothing of its parameters.
-  const CurrentContext current(driver_);
-  driver_.fn_cuCtxSetCurrent(space->context());
+  const CurrentContext before(driver_, space->context());
   std::vector<tier::Extent> named;
   space->named()->OfLaunch(launch, &named);
   Keep(*space, named, "a graph's kernel");
@@ -183,6 +181,7 @@ void Replayer::NodeMade(const ebt_launch& launch) {
 void Replayer::NodeMade(const ebt_copy& copy) {
   const std::shared_ptr<Space> space = NamingSpace();
   if (!space) return;
+  const CurrentContext before(driver_, space->context());
   std::vector<tier::Extent> named;
   space->named()->OfSpan(copy.dst, copy.dst_span, &named);
   space->named()->OfSpan(copy.src, copy.src_span, &named);
@@ -191,9 +190,6 @@ void Replayer::NodeMade(const ebt_copy& copy) {
 
 void Replayer::Keep(Space& space, const std::vector<tier::Extent>& named, const char* what) {
   if (named.empty()) return;
-  // Whoever makes a node or a map may be in any context, or in none.
-  const CurrentContext current(driver_);
-  driver_.fn_cuCtxSetCurrent(space.context());
   for (const tier::Extent& extent : named)
     if (space.swap()) space.swap()->Pin(extent.offset, extent.bytes);
   if (space.trial()) {
@@ -216,9 +212,8 @@ void Replayer::Perform(const std::vector<const Point*>& due, CUstream stream) {
   const std::shared_ptr<Space> space = AnySpace();
   if (!space) return;
   // Another context's launch may be the one that a point comes before.
-  const CurrentContext current(driver_);
-  const bool elsewhere = current.context() != space->context();
-  if (elsewhere) driver_.fn_cuCtxSetCurrent(space->context());
+  const CurrentContext before(driver_, space->context());
+  const bool elsewhere = before.context() != space->context();
   const auto prefetch = [&](const Point& point, tier::Prefetcher::Direction direction) {
     const ColdHome& home = homes_->Of(*point.slot);
     if (space->prefetcher() && !home.swapped && !elsewhere)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "fmt/format.h"
-#include "src/replay/json_text.h"
+#include "src/base/json_text.h"
 
 namespace ebt::replay {
 namespace {

@@ -10,6 +10,7 @@
 #include "src/base/units.h"
 #include "src/plan/planner.h"
 #include "src/plan/predictor.h"
+#include "src/profile/metadata.h"
 #include "src/report/backward_end.h"
 #include "src/report/idle.h"
 
@@ -154,8 +155,8 @@ class Composer {
     std::stable_sort(out_.other_devices.begin(), out_.other_devices.end(),
                      [](const auto& a, const auto& b) { return a.peak_bytes > b.peak_bytes; });
     out_.peak_bytes = highest.bytes;
-    out_.native_peak_bytes = plan::NativePeakBytes(profile_, highest.bytes);
-    out_.native_peak_measured = plan::NativePeakBytes(profile_, 0) > 0;
+    out_.native_peak_bytes = profile::NativePeakBytes(profile_, highest.bytes);
+    out_.native_peak_measured = profile::NativePeakBytes(profile_, 0) > 0;
     out_.peak = MomentOf(highest.event);
     for (uint64_t at = highest.event; at < profile_.events.size(); ++at) {
       const Event& event = profile_.events[at];

@@ -8,8 +8,8 @@
 
 #include "fmt/format.h"
 #include "src/base/config.h"
+#include "src/base/json_text.h"
 #include "src/base/log.h"
-#include "src/replay/json_text.h"
 #include "src/runtime/unseen.h"
 
 namespace ebt::runtime {
@@ -24,17 +24,17 @@ std::string UnseenLines(const ebt_front& front) {
   for (const UnseenLibrary& library : FindUnseen(front)) {
     std::string symbols;
     for (const std::string& symbol : library.symbols)
-      symbols += (symbols.empty() ? "" : ",") + replay::JsonText(symbol);
+      symbols += (symbols.empty() ? "" : ",") + JsonText(symbol);
     lines += fmt::format("{{\"pid\":{},\"unseen\":{},\"symbols\":[{}]}}\n", getpid(),
-                         replay::JsonText(library.name), symbols);
+                         JsonText(library.name), symbols);
   }
   return lines;
 }
 
 std::string Lines(const ebt_front& front) {
   const std::string who =
-      fmt::format("{{\"pid\":{},\"program\":{}", getpid(), replay::JsonText(ProgramIdentity()));
-  std::string lines = fmt::format("{},\"driver\":{}}}\n", who, replay::JsonText(DriverPath(front)));
+      fmt::format("{{\"pid\":{},\"program\":{}", getpid(), JsonText(ProgramIdentity()));
+  std::string lines = fmt::format("{},\"driver\":{}}}\n", who, JsonText(DriverPath(front)));
   ebt_row_calls row;
   for (int i = 0; front.row_calls(i, &row); ++i) {
     if (row.linked + row.dlsym + row.proc_v1 + row.proc_v2 == 0) continue;

@@ -17,16 +17,19 @@ namespace {
 constexpr CUdeviceptr kAddressHint = 0x5ede'0000'0000;
 constexpr auto kLongestTurn = std::chrono::seconds(2);
 
-// Our calls and waits neither disturb somebody's capture nor change which context is current.
+// Our calls and waits neither disturb somebody's capture nor change, beyond its life, which context
+// is current.
 class Calm {
  public:
-  explicit Calm(const DriverApi& driver) : relaxed_(driver), current_(driver) {}
+  explicit Calm(const DriverApi& driver) : relaxed_(driver), before_(driver) {}
+  Calm(const DriverApi& driver, CUcontext context) : relaxed_(driver), before_(driver, context) {}
 
-  CUcontext context() const { return current_.context(); }
+  // The calling thread's own.
+  CUcontext before() const { return before_.context(); }
 
  private:
   const RelaxedCapture relaxed_;
-  const CurrentContext current_;
+  const CurrentContext before_;
 };
 
 CUmemAllocationProp Properties(CUmemLocationType type, int id) {
@@ -201,7 +204,8 @@ void Trial::WaitForWork() {
   if (work_context_ != nullptr && work_context_ != context_) contexts.push_back(work_context_);
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < contexts.size() && result == CUDA_SUCCESS; ++i) {
-    result = driver_.fn_cuCtxSetCurrent(contexts[i]);
+    const CurrentContext before(driver_, contexts[i]);
+    result = before.result();
     if (result == CUDA_SUCCESS) result = driver_.fn_cuCtxSynchronize();
   }
   if (IsCapture(result)) return;
@@ -223,17 +227,16 @@ void Trial::MapNamed() {
 }
 
 void Trial::Begin(const std::vector<Extent>& named, const char* what, bool capturing) {
-  const Calm calm(driver_);
+  const Calm calm(driver_, context_);
   // Other devices' work does not see the range; to wait for it, or for who waits for it, could be
   // to wait for a partner that this very thread has still to launch.
-  if (!capturing && named.empty() && calm.context() != context_) return;
+  if (!capturing && named.empty() && calm.before() != context_) return;
   MutexLock lock(&mutex_);
   TakeTurn();
   if (ended_) return;
   if (!capturing) WaitForWork();
   if (ended_) return;
   MarkNamed(named, capturing);
-  driver_.fn_cuCtxSetCurrent(context_);
   if (capturing) {
     for (size_t i = 0; i < granules_.size() && !ended_; ++i) {
       if (!granules_[i].named || granules_[i].mapped || granules_[i].handle == 0) continue;
@@ -246,7 +249,7 @@ void Trial::Begin(const std::vector<Extent>& named, const char* what, bool captu
   }
   if (capturing && !work_.empty()) return;
   work_ = what;
-  work_context_ = calm.context();
+  work_context_ = calm.before();
 }
 
 void Trial::Queued() {
@@ -259,7 +262,7 @@ void Trial::Queued() {
 }
 
 void Trial::Check() {
-  const Calm calm(driver_);
+  const Calm calm(driver_, context_);
   MutexLock lock(&mutex_);
   if (!ended_) WaitForWork();
 }

@@ -12,29 +12,15 @@
 #include "src/callsite/callsite.h"
 #include "src/replay/replayer.h"
 #include "tests/gpu/gpu_device.h"
+#include "tests/preload/pointer_attributes.h"
 
 namespace ebt::replay {
 namespace {
 
 constexpr uint64_t kBytes = 3 * kMiB, kUnwritten = 0x7777'7777'7777'7777;
 
-// Where planned memory must not differ. Numbers of blocks differ by their nature, of what IPC and
-// RDMA can do with planned memory the truth is told, and a mapping is the block's own.
-constexpr CUpointer_attribute kSame[] = {
-    CU_POINTER_ATTRIBUTE_CONTEXT,
-    CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-    CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-    CU_POINTER_ATTRIBUTE_HOST_POINTER,
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-    CU_POINTER_ATTRIBUTE_IS_MANAGED,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-    CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-    CU_POINTER_ATTRIBUTE_MAPPED,
-    CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
-    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-};
+// Where planned memory may differ: of what IPC and RDMA can do with it the truth is told, and a
+// mapping is the block's own.
 constexpr CUpointer_attribute kTold[] = {
     CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE,
@@ -99,7 +85,7 @@ class GpuAnswersTest : public test::GpuTest {
   }
   void Compare(const char* what, CUdeviceptr native, CUdeviceptr planned) {
     for (uint64_t inside : {uint64_t{0}, kBytes / 2 + 1}) {
-      for (CUpointer_attribute attribute : kSame) {
+      for (CUpointer_attribute attribute : test::kSameAnswers) {
         EXPECT_EQ(One(attribute, planned, inside), One(attribute, native, inside))
             << what << ", attribute " << attribute;
         EXPECT_EQ(OneOfSeveral(attribute, planned, inside), OneOfSeveral(attribute, native, inside))

@@ -125,6 +125,29 @@ TEST_F(MistypedVariable, CapitalsAreUnderstoodAsTheEngineDoes) {
   EXPECT_EQ(outcome, (Outcome{0, "backend:cudaMallocAsync\n", ""}));
 }
 
+// Who counts calls wants those that are made without us.
+TEST(CoverageAlone, LeavesPyTorchsAllocatorToPyTorch) {
+  for (const char* mode : {"", "off"}) {
+    const std::string folder = FreshFolder();
+    const Outcome outcome = RunProcess({"bash", "-c", "echo ${PYTORCH_CUDA_ALLOC_CONF-none}"},
+                                       {{"LD_PRELOAD", Product("libebbtide.so")},
+                                        {"EBBTIDE_MODE", mode},
+                                        {"EBBTIDE_COVERAGE", folder + "/calls"}},
+                                       folder);
+    EXPECT_EQ(outcome, (Outcome{0, "none\n", ""})) << mode;
+  }
+}
+
+TEST(CoverageAlone, BesideAModeTheAllocatorIsTheModes) {
+  const std::string folder = FreshFolder();
+  const Outcome outcome = RunProcess({"bash", "-c", "echo ${PYTORCH_CUDA_ALLOC_CONF-none}"},
+                                     {{"LD_PRELOAD", Product("libebbtide.so")},
+                                      {"EBBTIDE_MODE", "record"},
+                                      {"EBBTIDE_COVERAGE", folder + "/calls"}},
+                                     folder);
+  EXPECT_EQ(outcome, (Outcome{0, "backend:cudaMallocAsync\n", ""}));
+}
+
 // Milliseconds that the library adds to a start, median against median. Interleaved runs, so that a
 // busy machine slows both sides alike. Negative infinity where a program did not start.
 double AddedToAStart() {

@@ -333,6 +333,7 @@ constexpr Action kActions[] = {
     {"queries", &ebt::test::Queries, true},
     {"exports", &ebt::test::Exports, true},
     {"pools", &ebt::test::Pools, true},
+    {"no-bytes", &ebt::test::NoBytes, true},
 };
 
 }  // namespace

@@ -7,27 +7,12 @@
 #include <cstdint>
 #include <iterator>
 
+#include "tests/preload/pointer_attributes.h"
+
 namespace ebt::test {
 namespace {
 
-// The attributes whose answers are the same for every allocation of a kind, or relative to it.
-// Of IPC and RDMA planned memory tells the truth, which is another one.
-constexpr CUpointer_attribute kAsked[] = {
-    CU_POINTER_ATTRIBUTE_CONTEXT,
-    CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-    CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-    CU_POINTER_ATTRIBUTE_HOST_POINTER,
-    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-    CU_POINTER_ATTRIBUTE_IS_MANAGED,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-    CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-    CU_POINTER_ATTRIBUTE_MAPPED,
-    CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES,
-    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS,
-    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-};
-constexpr size_t kCount = std::size(kAsked);
+constexpr size_t kCount = std::size(kSameAnswers);
 constexpr uint64_t kUnwritten = 0x7777'7777'7777'7777;
 
 struct Known {
@@ -58,15 +43,16 @@ void Ask(const char* what, CUdeviceptr block, CUdeviceptr ptr, const Known& know
   CUpointer_attribute attributes[kCount];
   for (size_t i = 0; i < kCount; ++i) {
     words[i] = kUnwritten;
-    const int result = cuPointerGetAttribute(&words[i], kAsked[i], ptr);
+    const int result = cuPointerGetAttribute(&words[i], kSameAnswers[i], ptr);
     // Where one answer is an error, what was written is not looked at.
-    Print("one", kAsked[i], result, result == CUDA_SUCCESS ? words[i] : 0, block, known);
-    attributes[i] = kAsked[i];
+    Print("one", kSameAnswers[i], result, result == CUDA_SUCCESS ? words[i] : 0, block, known);
+    attributes[i] = kSameAnswers[i];
     words[i] = kUnwritten;
     values[i] = &words[i];
   }
   const int result = cuPointerGetAttributes(kCount, attributes, values, ptr);
-  for (size_t i = 0; i < kCount; ++i) Print("several", kAsked[i], result, words[i], block, known);
+  for (size_t i = 0; i < kCount; ++i)
+    Print("several", kSameAnswers[i], result, words[i], block, known);
   CUdeviceptr base = 0;
   size_t bytes = 0;
   const int range = cuMemGetAddressRange(&base, &bytes, ptr);
@@ -197,6 +183,56 @@ int Exports() {
     printf("%d %d %d %d, file %d\n", ipc, range, retain, cuMemPoolExportPointer(&data, block),
            file >= 0);
   }
+  return 0;
+}
+
+// A prefetch of nothing is an error in the driver; other work of no bytes is none.
+int NoBytes() {
+  const Blocks blocks;
+  CUdeviceptr managed = 0, native = 0;
+  cuMemAllocManaged(&managed, 2 << 20, CU_MEM_ATTACH_GLOBAL);
+  cuMemAlloc(&native, 5 << 20);  // larger than what a plan knows
+  CUstream stream = nullptr;
+  cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  int local = 0;
+  const struct {
+    const char* name;
+    CUdeviceptr ptr;
+  } places[] = {{"linear", blocks.linear},
+                {"linear, inside", blocks.linear + 4096},
+                {"linear, behind", blocks.linear + (2 << 20)},
+                {"ordered", blocks.ordered},
+                {"managed", managed},
+                {"native", native},
+                {"host", reinterpret_cast<CUdeviceptr>(&local)},
+                {"null", 0}};
+  const CUmemLocation device = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  for (const auto& [name, ptr] : places) {
+    printf("%s: prefetch %d, advise %d %d, ", name, cuMemPrefetchAsync(ptr, 0, device, 0, stream),
+           cuMemAdvise(ptr, 0, CU_MEM_ADVISE_SET_READ_MOSTLY, device),
+           cuMemAdvise(ptr, 0, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, device));
+    printf("copy %d %d %d %d %d %d, ", cuMemcpy(ptr, native, 0), cuMemcpyDtoD(ptr, native, 0),
+           cuMemcpyHtoD(ptr, &local, 0), cuMemcpyDtoH(&local, ptr, 0),
+           cuMemcpyDtoDAsync(native, ptr, 0, stream), cuMemcpyHtoDAsync(ptr, &local, 0, stream));
+    printf("set %d %d %d %d %d, ", cuMemsetD8(ptr, 1, 0), cuMemsetD32(ptr, 1, 0),
+           cuMemsetD8Async(ptr, 1, 0, stream), cuMemsetD2D8(ptr, 4096, 1, 0, 4),
+           cuMemsetD2D32Async(ptr, 4096, 1, 16, 0, stream));
+    CUDA_MEMCPY2D rows = {};
+    rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    rows.srcDevice = native;
+    rows.dstDevice = ptr;
+    rows.srcPitch = rows.dstPitch = 4096;
+    rows.WidthInBytes = 16;
+    const int no_rows = cuMemcpy2DAsync(&rows, stream);
+    rows.Height = 4;
+    rows.WidthInBytes = 0;
+    printf("rows %d %d\n", no_rows, cuMemcpy2DAsync(&rows, stream));
+  }
+  printf("empty %d %d\n", cuMemFree(0), cuMemFreeAsync(0, stream));
+  CUdeviceptr nothing = 7;
+  printf("of no bytes %d", cuMemAlloc(&nothing, 0));
+  printf(" %d\n", cuMemAllocAsync(&nothing, 0, stream));
+  printf("all of it %d\n", cuCtxSynchronize());
   return 0;
 }
 

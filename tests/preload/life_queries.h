@@ -13,6 +13,8 @@ int Queries();
 int Pools();
 // Prints the result of every way to hand a block to others.
 int Exports();
+// Prints what work of no bytes answers, wherever in a block or outside of all it is.
+int NoBytes();
 
 }  // namespace ebt::test
 

@@ -225,6 +225,15 @@ TEST_F(LifeTest, APoolThatPlannedBlocksAreFromIsReadAndSetAsNatively) {
   EXPECT_EQ(RunProcess(Argv("pools"), Replaying(Argv("pools")), folder_), native);
 }
 
+TEST_F(LifeTest, WorkOfNoBytesIsAnsweredAsNatively) {
+  const Outcome native = RunProcess(Argv("no-bytes"), Common(), folder_);
+  ASSERT_EQ(native.code, 0) << native;
+  ASSERT_THAT(native.out, HasSubstr("managed: prefetch 1,"));
+  ASSERT_THAT(native.out, HasSubstr("all of it 0\n"));
+  EXPECT_EQ(RunProcess(Argv("no-bytes"), Recording(), folder_), native);
+  EXPECT_EQ(RunProcess(Argv("no-bytes"), Replaying(Argv("no-bytes")), folder_), native);
+}
+
 TEST_F(LifeTest, PlannedMemoryIsExportedInNoWayAndThatIsSaidOnce) {
   // What the recording saw exported stays native in its plan.
   ASSERT_EQ(RunProcess(Argv("exports"), Recording(), folder_),

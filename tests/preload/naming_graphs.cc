@@ -41,6 +41,24 @@ void AddGraphs(Ways* ways, Job& job) {
   const bool adds = true, sets = false;
   AddGraph(ways, "add-kernel-v1", job, NODE(ADD(cuGraphAddKernelNode, &g.wanted.kernel1)), adds);
   AddGraph(ways, "add-kernel-v2", job, NODE(ADD(cuGraphAddKernelNode_v2, &g.wanted.kernel2)), adds);
+  // The job launches no such kernel: all that is known of it is learnt here.
+  AddGraph(
+      ways, "add-kernel-without-context", job,
+      [&job](Graph& g) {
+        CUdeviceptr to = job.first, from = job.TableOf(job.sevens);
+        uint64_t n = kFloats;
+        void* parameters[] = {&to, &from, &n};
+        const CUDA_KERNEL_NODE_PARAMS_v1 node = {
+            job.chase, kFloats / kThreads, 1, 1, kThreads, 1, 1, 0, parameters, nullptr};
+        CUcontext context = nullptr;
+        DO(cuCtxPopCurrent_v2(&context));
+        DO(cuGraphAddKernelNode(&g.node, g.graph, nullptr, 0, &node));
+        CUcontext left = context;
+        DO(cuCtxGetCurrent(&left));
+        if (left != nullptr) exit(4);
+        DO(cuCtxPushCurrent_v2(context));
+      },
+      sets);
   AddGraph(ways, "add-memcpy", job,
            NODE(cuGraphAddMemcpyNode(&g.node, g.graph, nullptr, 0, &g.wanted.copy, nullptr)), sets);
   AddGraph(ways, "add-memset", job,

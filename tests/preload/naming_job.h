@@ -55,15 +55,14 @@ class Job {
     DO(cuModuleLoadData(&module, "any image"));
     DO(cuModuleGetFunction(&fill_, module, "ebt_fill"));
     DO(cuModuleGetFunction(&axpy, module, "ebt_axpy"));
-    DO(cuModuleGetFunction(&chase_, module, "ebt_chase"));
+    DO(cuModuleGetFunction(&chase, module, "ebt_chase"));
     DO(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     first = Block(10);
     second_ = Block(20);
     ones = Block(1);
     sevens = Own(kSeven);
     scratch = Own(0);
-    table_ = Own(0);
-    DO(cuMemcpyHtoD_v2(table_, &first, sizeof first));
+    table_ = TableOf(first);
     for (float& value : value_) value = 10;
   }
 
@@ -107,8 +106,14 @@ class Job {
     CUdeviceptr to = scratch, from = table_;
     uint64_t n = kFloats;
     void* parameters[] = {&to, &from, &n};
-    Launch(chase_, parameters, kFloats);
+    Launch(chase, parameters, kFloats);
     ExpectAll(Read(scratch), "behind a pointer");
+  }
+  // Device memory with an address in it, as `chase` takes it.
+  CUdeviceptr TableOf(CUdeviceptr block) {
+    const CUdeviceptr table = Own(0);
+    DO(cuMemcpyHtoD_v2(table, &block, sizeof block));
+    return table;
   }
   std::vector<float> Read(CUdeviceptr block) {
     std::vector<float> floats(kFloats);
@@ -124,7 +129,7 @@ class Job {
     return 1;
   }
 
-  CUfunction axpy = nullptr;
+  CUfunction axpy = nullptr, chase = nullptr;
   CUstream stream = nullptr;
   // ones: 1 everywhere. sevens: 7. The last three are no memory of the plan's.
   CUdeviceptr first = 0, ones = 0, sevens = 0, scratch = 0;
@@ -165,7 +170,7 @@ class Job {
     Launch(axpy, parameters, n);
   }
 
-  CUfunction fill_ = nullptr, chase_ = nullptr;
+  CUfunction fill_ = nullptr;
   CUdeviceptr second_ = 0, table_ = 0;
   float value_[3];
   int steps_ = 0;

@@ -3,6 +3,8 @@
 //
 //   naming_program WAY
 //   naming_program list
+#include <sys/mman.h>
+
 #include "tests/preload/naming_job.h"
 
 namespace naming {
@@ -223,6 +225,85 @@ void AddTaken(Ways* ways, Job& job) {
         [=, &job] { DO(cuTensorMapReplaceAddress(&map, reinterpret_cast<void*>(job.first))); });
 }
 
+// The same bytes before a page that cannot be read.
+void* AtTheEdge(const void* bytes, size_t size) {
+  static const long page = sysconf(_SC_PAGESIZE);
+  const size_t pages = (size + page - 1) / page + 1;
+  auto* begin = static_cast<char*>(mmap(nullptr, (pages + 1) * page, PROT_READ | PROT_WRITE,
+                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  char* edge = begin + pages * page;
+  if (begin == MAP_FAILED || mprotect(edge, page, PROT_NONE) != 0) exit(5);
+  memcpy(edge - size, bytes, size);
+  return edge - size;
+}
+
+void SetParameters(CUfunction function, int offset, const void* bytes, size_t size) {
+  DO(cuParamSetv(function, offset, AtTheEdge(bytes, size), static_cast<unsigned>(size)));
+}
+
+// Parameters of the old interface that come in pieces of all sizes. A piece with an address names
+// it.
+void AddPieces(Ways* ways, Job& job) {
+  const auto shape = [&job] {
+    DO(cuFuncSetBlockShape(job.axpy, kThreads, 1, 1));
+    DO(cuParamSetSize(job.axpy, sizeof Nodes::packed));
+    DO(cuStreamSynchronize(job.stream));
+  };
+  (*ways)["pieces-odd"].use = [&job, shape] {
+    const Nodes nodes(job, job.first);
+    shape();
+    SetParameters(job.axpy, 0, nodes.packed, 12);
+    SetParameters(job.axpy, 12, nodes.packed + 12, 20);
+    DO(cuLaunchGridAsync(job.axpy, kFloats / kThreads, 1, job.stream));
+    job.Added();
+  };
+  // The block is what is read, at offset 8, in a piece from offset 4 on.
+  (*ways)["pieces-unaligned"].use = [&job, shape] {
+    Nodes nodes(job, job.scratch);
+    memcpy(nodes.packed + 8, &job.first, sizeof job.first);
+    shape();
+    SetParameters(job.axpy, 0, nodes.packed, 4);
+    SetParameters(job.axpy, 4, nodes.packed + 4, sizeof nodes.packed - 4);
+    DO(cuMemsetD8Async(job.scratch, 0, kBytes, job.stream));
+    DO(cuLaunchGridAsync(job.axpy, kFloats / kThreads, 1, job.stream));
+    job.ExpectAll(job.Read(job.scratch), "by the old interface");
+  };
+  // As many bytes as there may be, the address in the last whole word; more are not looked at.
+  (*ways)["pieces-most"] = {[&job] {
+                              std::vector<char> bytes(32764);
+                              memcpy(&bytes[32752], &job.first, sizeof job.first);
+                              SetParameters(job.chase, 0, bytes.data(), bytes.size());
+                            },
+                            [&job] { job.ExpectBehindPointer(); }};
+  (*ways)["pieces-refused"].use = [&job] {
+    void* few = AtTheEdge(&job.first, sizeof job.first);
+    const unsigned many[] = {32765, 65536, 0xffffffff};
+    for (unsigned bytes : many)
+      if (cuParamSetv(job.chase, 0, few, bytes) != CUDA_ERROR_INVALID_VALUE) exit(6);
+  };
+  // None at all, and fewer than an address has.
+  (*ways)["pieces-small"].use = [&job] {
+    for (size_t bytes : {0, 1, 4, 7})
+      for (int offset : {0, 3, 8}) SetParameters(job.chase, offset, &job.first, bytes);
+    SetParameters(job.chase, 4, &job.first, sizeof job.first);
+  };
+}
+
+// Work of no bytes, which only points to the block.
+void AddNothing(Ways* ways, Job& job) {
+  (*ways)["no-bytes"].use = [&job] {
+    const CUdeviceptr inside = job.address(1);
+    for (const CUdeviceptr at : {job.first, inside, job.first + kBytes}) {
+      DO(cuMemcpyDtoDAsync_v2(at, job.sevens, 0, job.stream));
+      DO(cuMemcpyDtoDAsync_v2(job.scratch, at, 0, job.stream));
+      DO(cuMemcpyDtoD_v2(at, job.sevens, 0));
+      DO(cuMemsetD8Async(at, 1, 0, job.stream));
+      DO(cuMemsetD2D8Async(at, 512, 1, 0, 4, job.stream));
+      DO(cuMemsetD2D8Async(at, 512, 1, 4, 0, job.stream));
+    }
+  };
+}
+
 void AddLaunches(Ways* ways, Job& job) {
   (*ways)["launch-multi-device"].use = [&job] {
     Nodes nodes(job, job.first);
@@ -273,6 +354,8 @@ int main(int count, char** arguments) {
   AddArrays(&ways, job);
   AddValues(&ways, job);
   AddTaken(&ways, job);
+  AddNothing(&ways, job);
+  AddPieces(&ways, job);
   AddLaunches(&ways, job);
   if (strcmp(arguments[1], "list") == 0) {
     for (const auto& [name, way] : ways) puts(name.c_str());

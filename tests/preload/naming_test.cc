@@ -134,6 +134,7 @@ std::vector<Way> Ways() {
   return {
       {"add-kernel-v1", {"cuGraphAddKernelNode"}, kept},
       {"add-kernel-v2", {"cuGraphAddKernelNode_v2"}, kept},
+      {"add-kernel-without-context", {"cuGraphAddKernelNode"}, kept},
       {"add-memcpy", {"cuGraphAddMemcpyNode"}, kept},
       {"add-memset", {"cuGraphAddMemsetNode"}, kept},
       {"add-memop", {"cuGraphAddBatchMemOpNode"}, kept},
@@ -165,6 +166,7 @@ std::vector<Way> Ways() {
       {"decompress", {"cuMemBatchDecompressAsync"}, false},
       {"decompress-unsaid", {"cuMemBatchDecompressAsync"}, kept},
       {"decompress-count", {"cuMemBatchDecompressAsync"}, false},
+      {"no-bytes", {"cuMemcpyDtoDAsync_v2", "cuMemcpyDtoD_v2", "cuMemsetD8Async"}, false},
       {"array-to-device", {"cuMemcpyHtoA_v2", "cuMemcpyAtoA_v2", "cuMemcpyAtoD_v2"}, false},
       {"device-to-array", {"cuMemcpyDtoA_v2", "cuMemcpyAtoH_v2"}, false},
       {"array-and-host", {"cuMemcpyHtoAAsync_v2", "cuMemcpyAtoHAsync_v2"}, false},
@@ -191,6 +193,11 @@ std::vector<Way> Ways() {
       {"launch-grid-async", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
       {"launch-grid", {"cuParamSetv", "cuLaunchGrid"}, kept},
       {"launch-one", {"cuParamSetv", "cuLaunch"}, kept},
+      {"pieces-odd", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
+      {"pieces-unaligned", {"cuParamSetv", "cuLaunchGridAsync"}, kept},
+      {"pieces-most", {"cuParamSetv"}, kept},
+      {"pieces-refused", {"cuParamSetv"}, false},
+      {"pieces-small", {"cuParamSetv"}, false},
   };
 }
 
@@ -202,6 +209,33 @@ std::string TestName(const Way& way) {
 
 INSTANTIATE_TEST_SUITE_P(EveryWay, NamingTest, testing::ValuesIn(Ways()),
                          [](const auto& info) { return TestName(info.param); });
+
+TEST_F(NamingProgram, WorkOfNoBytesTouchesNothing) {
+  const profile::Profile profile = Record("no-bytes");
+  int of_no_bytes = 0;
+  for (const profile::Event& event : profile.events) {
+    if (event.kind != profile::EventKind::kCopy || event.bytes > 0) continue;
+    EXPECT_TRUE(event.touched.empty());
+    ++of_no_bytes;
+  }
+  EXPECT_EQ(of_no_bytes, 3 * 3 * 6);  // uses, places, calls
+  WritePlan(profile.metadata.at("program"));
+  // Beside a way that names the block in nothing that the driver takes.
+  std::map<std::string, double> off_plan;
+  for (const char* way : {"no-bytes", "pieces-refused"}) {
+    const Outcome outcome = Run(way, {{"EBBTIDE_MODE", "replay"},
+                                      {"EBBTIDE_PLAN", In("plan.json")},
+                                      {"EBBTIDE_COLD", "swap"},
+                                      {"EBBTIDE_HOST_BUDGET", "1GiB"},
+                                      {"EBBTIDE_RUN_LOG", In(way)}});
+    EXPECT_EQ(outcome, (Outcome{0, "", ""}));
+    const auto log = report::ReadRunLog(In(way));
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_GE(log->Number("hits"), 2 * kStepsBefore);
+    off_plan[way] = log->Number("off_plan");
+  }
+  EXPECT_EQ(off_plan["no-bytes"], off_plan["pieces-refused"]);
+}
 
 // Work that one call queues is an event each.
 struct Counted {

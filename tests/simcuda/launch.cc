@@ -140,7 +140,11 @@ CUresult LaunchCooperative(CUfunction function, unsigned int gx, unsigned int gy
 
 CUresult KernelNodeWork(const CUDA_KERNEL_NODE_PARAMS_v2& p, Work* work) {
   void* function = p.func != nullptr ? static_cast<void*>(p.func) : p.kern;
-  return MakeWork(function, GridOf(p), p.kernelParams, p.extra, CurrentContext()->device, work);
+  // A function is of a context; a kernel takes the current one.
+  const Context* context = CurrentContext();
+  if (context == nullptr && p.func == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  Device* device = context != nullptr ? context->device : S().devices.front().get();
+  return MakeWork(function, GridOf(p), p.kernelParams, p.extra, device, work);
 }
 
 CUresult LaunchCooperativeMulti(CUDA_LAUNCH_PARAMS* list, unsigned int count, unsigned int) {

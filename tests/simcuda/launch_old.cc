@@ -19,8 +19,11 @@ std::map<CUfunction, Prepared>& Functions() {
   return *functions;
 }
 
+constexpr size_t kMostBytes = 32764;  // of parameters
+
 CUresult Put(CUfunction function, int offset, const void* data, size_t bytes) {
   if (function == nullptr || data == nullptr || offset < 0) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<size_t>(offset) + bytes > kMostBytes) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::byte>& all = Functions()[function].parameters;
   const auto at = static_cast<size_t>(offset);
   if (all.size() < at + bytes) all.resize(at + bytes);

@@ -239,8 +239,10 @@ CUresult FuncGetName(const char** name, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-// As the real driver: a CUkernel is refused here, though launches take one.
+// As the real driver: a CUkernel is refused here, though launches take one, and a function belongs
+// to a context.
 CUresult FuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes) {
+  if (CurrentContext() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return ParamInfo(CallableOf(function, false), index, offset, bytes);
 }
 

@@ -357,6 +357,46 @@ TEST_F(EngineTest, ReplayWithoutAPlanSaysWhereToGetOne) {
               testing::MatchesRegex("ebbtide: .*EBBTIDE_PLAN .*ebbtide plan.*\n"));
 }
 
+// Not in a child: nothing is recorded, so nothing is written at exit.
+class PrimaryEndTest : public EngineTest {
+ protected:
+  PrimaryEndTest() {
+    setenv("EBBTIDE_MODE", "record", 1);
+    setenv("EBBTIDE_PROFILE", Path(".ebp").c_str(), 1);
+    engine_ = runtime::Engine::Open(Front());
+  }
+  ~PrimaryEndTest() override {
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&context_, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSetCurrent(context_), CUDA_SUCCESS);
+  }
+  // What of the device's context has ended, as the engine knows it.
+  CUcontext Release() {
+    engine_->ReleasingPrimary(0);
+    cuDevicePrimaryCtxRelease(0);
+    return engine_->PrimaryThatEnded(0);
+  }
+
+  runtime::Engine* engine_ = nullptr;
+};
+
+TEST_F(PrimaryEndTest, IsTheLastRelease) {
+  CUcontext again = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&again, 0), CUDA_SUCCESS);
+  EXPECT_EQ(Release(), nullptr);
+  EXPECT_EQ(Release(), context_);
+  EXPECT_EQ(Release(), nullptr);
+}
+
+TEST_F(PrimaryEndTest, IsNotTakenForThatOfALaterReleaseWhichEndedNothing) {
+  CUcontext again = nullptr;
+  ASSERT_EQ(cuDevicePrimaryCtxRetain(&again, 0), CUDA_SUCCESS);
+  EXPECT_EQ(Release(), nullptr);
+  // It ends in another way, of which its own end is told.
+  ASSERT_EQ(cuDevicePrimaryCtxReset(0), CUDA_SUCCESS);
+  ASSERT_EQ(engine_->Primary(0), nullptr);
+  EXPECT_EQ(Release(), nullptr);
+}
+
 TEST_F(EngineTest, ProfileThatCannotBeWrittenLeavesTheProgramAlone) {
   const auto use = [this] {
     setenv("EBBTIDE_MODE", "record", 1);

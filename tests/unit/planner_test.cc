@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -106,7 +107,12 @@ TEST_F(RecorderTest, WritesWhatHappenedInOrder) {
   recorder->Allocated({.kind = EBT_ALLOC_ASYNC, .bytes = 512, .stream = stream_}, kBase);
   recorder->Allocated(kLinear, kBase + 512);
   Launch(*recorder, two_pointers_, {kBase + 600, kBase + 4}, other_stream_);
-  recorder->Copied({.kind = EBT_COPY_DTOD, .dst = kBase + 512, .src = kBase, .bytes = 8});
+  recorder->Copied({.kind = EBT_COPY_DTOD,
+                    .dst = kBase + 512,
+                    .src = kBase,
+                    .bytes = 8,
+                    .dst_span = 8,
+                    .src_span = 8});
   recorder->Marked(EBT_MARK_PHASE, "backward");
   recorder->Marked(EBT_MARK_STEP, nullptr);
   recorder->Exported(kBase + 513);
@@ -287,6 +293,27 @@ TEST_F(RecorderTest, EndsTheBlocksOfAContextThatGoes) {
   const Profile profile = Finish(*recorder);
   EXPECT_EQ(profile.blocks.at(0).free_at, 2u);
   EXPECT_EQ(profile.blocks.at(1).free_at, profile::kNever);
+}
+
+// The writer is kept out of the driver while a context ends, and events may have to wait for it.
+TEST_F(RecorderTest, EndsMoreBlocksOfAContextThanThereIsRoomFor) {
+  constexpr uint64_t kBlocks = 2000;
+  const auto context = reinterpret_cast<CUcontext>(1);
+  const std::function<void(Recorder&)> ends[] = {
+      [&](Recorder& recorder) { recorder.ContextGone(context); },
+      [&](Recorder& recorder) {
+        recorder.ContextMayEnd();
+        recorder.ContextMayHaveEnded(context);
+      },
+  };
+  for (const auto& end : ends) {
+    const auto recorder = Start({.max_bytes_in_flight = 4096});
+    for (uint64_t i = 0; i < kBlocks; ++i) recorder->Allocated(kLinear, kBase + 512 * i);
+    end(*recorder);
+    EXPECT_TRUE(recorder->recording());
+    EXPECT_EQ(Finish(*recorder).events.size(), 2 * kBlocks);
+    unlink(path_.c_str());
+  }
 }
 
 TEST_F(RecorderTest, StopsByItselfAfterTheWantedSteps) {

@@ -1,11 +1,11 @@
-#include "src/replay/json_text.h"
+#include "src/base/json_text.h"
 
 #include <nlohmann/json.hpp>
 
-namespace ebt::replay {
+namespace ebt {
 
 std::string JsonText(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace ebt::replay
+}  // namespace ebt
