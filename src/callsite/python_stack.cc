@@ -64,7 +64,7 @@ void AppendUtf8(std::string& text, uint32_t c) {
   }
 }
 
-// The bit field at string_state, the same from 3.9 to 3.13.
+// The bit field at string_state, the same from 3.9 to 3.14.
 struct StringState {
   explicit StringState(uint32_t bits)
       : kind(bits >> 2 & 7), compact((bits >> 5 & 1) != 0), ascii((bits >> 6 & 1) != 0) {}
@@ -111,6 +111,13 @@ const std::byte* Interpreter::InnermostFrame() const noexcept {
   return Pointer(frame, layout_.cframe_frame);
 }
 
+const std::byte* Interpreter::CodeOf(const std::byte* frame) const noexcept {
+  // Since 3.14 the lowest bits say who counts the reference; no object's address has any set.
+  constexpr uintptr_t kTagBits = 3;
+  const auto reference = Read<uintptr_t>(frame, layout_.frame_code);
+  return reinterpret_cast<const std::byte*>(reference & ~kTagBits);
+}
+
 // False for frames of the interpreter's own C code and for those still being set up, which
 // tracebacks leave out too.
 bool Interpreter::ReadFrame(const std::byte* frame, PythonFrame* out) const noexcept {
@@ -119,7 +126,7 @@ bool Interpreter::ReadFrame(const std::byte* frame, PythonFrame* out) const noex
     owner = Read<uint8_t>(frame, layout_.frame_owner);
     if (owner >= kFirstOwnerWithoutCode) return false;
   }
-  const std::byte* code = Pointer(frame, layout_.frame_code);
+  const std::byte* code = CodeOf(frame);
   if (code == nullptr || Read<const void*>(code, layout_.object_type) != code_type_) return false;
   out->code = code;
   switch (layout_.instruction) {
@@ -216,7 +223,7 @@ std::string Interpreter::Text(const std::byte* string) const {
 Frame Interpreter::Describe(const PythonFrame& frame) const {
   Frame described;
   described.kind = Frame::Kind::kPython;
-  described.module = Text(Pointer(frame.code, layout_.code_filename));
+  described.file = Text(Pointer(frame.code, layout_.code_filename));
   described.function = Text(Pointer(frame.code, layout_.code_name));
   described.offset = static_cast<uint64_t>(std::max<int64_t>(
       0, LineAt(layout_.line_table, LineTableOf(frame.code),

@@ -34,7 +34,7 @@ class Interpreter {
   // many there are.
   size_t Walk(std::span<PythonFrame> frames) const noexcept;
 
-  // File, line and qualified name. May throw std::bad_alloc.
+  // File, line and qualified name, without a module. May throw std::bad_alloc.
   Frame Describe(const PythonFrame& frame) const;
 
   // Where the interpreter's own code lies.
@@ -46,6 +46,7 @@ class Interpreter {
       : this_thread_(this_thread), code_type_(code_type), layout_(layout), code_(code) {}
 
   const std::byte* InnermostFrame() const noexcept;
+  const std::byte* CodeOf(const std::byte* frame) const noexcept;
   bool ReadFrame(const std::byte* frame, PythonFrame* out) const noexcept;
   uint64_t CodeIdentity(const std::byte* code) const noexcept;
   std::span<const uint8_t> LineTableOf(const std::byte* code) const noexcept;

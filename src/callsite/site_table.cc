@@ -94,7 +94,9 @@ SiteTable::FrameIndex SiteTable::IndexOfPython(const PythonFrame& frame,
   if (auto known = by_instruction_.find(key); known != by_instruction_.end()) {
     return known->second;
   }
-  const FrameIndex index = InternFrame(interpreter.Describe(frame));
+  Frame described = interpreter.Describe(frame);
+  described.module = paths_.NameOf(described.file);
+  const FrameIndex index = InternFrame(std::move(described));
   if (by_instruction_.size() >= kMaxLookups) by_instruction_.clear();
   by_instruction_.emplace(key, index);
   return index;
