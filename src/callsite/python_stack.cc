@@ -73,16 +73,15 @@ struct StringState {
   bool ascii;
 };
 
-// The length and eight bytes from each end, enough to tell two texts apart in practice.
-uint64_t MixEnds(uint64_t hash, const std::byte* data, size_t bytes) noexcept {
-  hash = MixWord(hash, bytes);
+// A hash of the length and of eight bytes from each end, enough to tell two texts apart in
+// practice.
+uint64_t HashEnds(const std::byte* data, size_t bytes) noexcept {
   if (bytes >= sizeof(uint64_t)) {
-    hash = MixWord(hash, Read<uint64_t>(data, 0));
-    return MixWord(hash, Read<uint64_t>(data, bytes - sizeof(uint64_t)));
+    return MixPair(bytes, Read<uint64_t>(data, 0), Read<uint64_t>(data, bytes - sizeof(uint64_t)));
   }
   uint64_t word = 0;
   std::memcpy(&word, data, bytes);
-  return MixWord(hash, word);
+  return MixPair(bytes, word, 0);
 }
 
 }  // namespace
@@ -154,24 +153,27 @@ uint64_t Interpreter::CodeIdentity(const std::byte* code) const noexcept {
     const auto version = Read<uint32_t>(code, layout_.code_version);
     if (version != 0) return version;
   }
-  uint64_t hash = Read<uint32_t>(code, layout_.code_first_line);
   const std::byte* filename = Pointer(code, layout_.code_filename);
   const std::byte* name = Pointer(code, layout_.code_name);
   const std::span<const uint8_t> lines = LineTableOf(code);
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(filename));
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(name));
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(lines.data()));
-  hash = MixEnds(hash, reinterpret_cast<const std::byte*>(lines.data()), lines.size());
-  for (const std::byte* string : {filename, name}) {
-    if (string == nullptr) continue;
-    const StringState state(Read<uint32_t>(string, layout_.string_state));
-    const auto length = Read<uint64_t>(string, layout_.string_length);
-    if (!state.compact) continue;
-    hash = MixEnds(hash,
-                   string + (state.ascii ? layout_.string_ascii_size : layout_.string_compact_size),
-                   length * state.kind);
-  }
-  return hash;
+  const auto* table = reinterpret_cast<const std::byte*>(lines.data());
+  // None waits for another but for the last, so that most of it happens at once.
+  const uint64_t objects =
+      MixPair(Read<uint32_t>(code, layout_.code_first_line), reinterpret_cast<uint64_t>(filename),
+              reinterpret_cast<uint64_t>(name));
+  const uint64_t texts = MixPair(1, TextIdentity(filename), TextIdentity(name));
+  const uint64_t instructions =
+      MixPair(2, reinterpret_cast<uint64_t>(table), HashEnds(table, lines.size()));
+  return MixPair(objects, texts, instructions);
+}
+
+uint64_t Interpreter::TextIdentity(const std::byte* string) const noexcept {
+  if (string == nullptr) return 0;
+  const StringState state(Read<uint32_t>(string, layout_.string_state));
+  if (!state.compact) return 0;
+  const auto length = Read<uint64_t>(string, layout_.string_length);
+  return HashEnds(string + (state.ascii ? layout_.string_ascii_size : layout_.string_compact_size),
+                  length * state.kind);
 }
 
 size_t Interpreter::Walk(std::span<PythonFrame> frames) const noexcept {

@@ -22,6 +22,13 @@ struct PythonFrame {
   int64_t offset;         // of the instruction in the bytecode, in bytes; negative before the first
   // Tells this code object from another one that is made later at the same address.
   uint64_t identity;
+
+  // Tells this instruction from any other of the process, in two words.
+  uint64_t FirstWord() const noexcept { return reinterpret_cast<uint64_t>(code); }
+  uint64_t SecondWord() const noexcept {
+    // Versions and offsets are both small: apart, they would cancel each other out.
+    return identity ^ static_cast<uint64_t>(offset) * 0x9e3779b97f4a7c15ull;
+  }
 };
 
 class Interpreter {
@@ -49,6 +56,7 @@ class Interpreter {
   const std::byte* CodeOf(const std::byte* frame) const noexcept;
   bool ReadFrame(const std::byte* frame, PythonFrame* out) const noexcept;
   uint64_t CodeIdentity(const std::byte* code) const noexcept;
+  uint64_t TextIdentity(const std::byte* string) const noexcept;
   std::span<const uint8_t> LineTableOf(const std::byte* code) const noexcept;
   std::string Text(const std::byte* string) const;
 

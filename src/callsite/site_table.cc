@@ -89,8 +89,7 @@ SiteTable::FrameIndex SiteTable::IndexOfPc(uint64_t pc) {
 
 SiteTable::FrameIndex SiteTable::IndexOfPython(const PythonFrame& frame,
                                                const Interpreter& interpreter) {
-  const uint64_t key = MixWord(MixWord(reinterpret_cast<uint64_t>(frame.code), frame.identity),
-                               static_cast<uint64_t>(frame.offset));
+  const uint64_t key = MixPair(0, frame.FirstWord(), frame.SecondWord());
   if (auto known = by_instruction_.find(key); known != by_instruction_.end()) {
     return known->second;
   }

@@ -1,6 +1,6 @@
 """Compares the Python frames that Ebbtide captures with what the interpreter itself says.
 
-Usage: python_frames.py PROBE_LIBRARY
+Usage: python_frames.py PROBE_LIBRARY NATIVE_LIBRARY
 Prints the site ids and the fingerprints of each scene, which must be the same in every run.
 Exits with 77 where this Python has no ctypes or no GIL.
 """

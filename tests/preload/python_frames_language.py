@@ -16,7 +16,8 @@ import tempfile
 import weakref
 import zipfile
 
-from python_frames_shot import KEPT, frames_from, nested, shot
+from python_frames_shot import (
+    FREE, KEPT, SIZE, buffer, check, frames_from, nested, parse, shot)
 
 
 def decorated(function):
@@ -342,6 +343,27 @@ def packed_and_loose_files():
     return found
 
 
+NATIVE = ctypes.CDLL(sys.argv[2])
+NATIVE_KEPT = 64  # native frames of a site
+
+
+def below_native_frames():
+    """Stacks that reach the interpreter now soon, now late, and some that do not while frames are
+    kept."""
+    numbers, base, b = {}, None, buffer()
+    call, capture = NATIVE.native_call_below, FREE.ebt_test_capture
+    for depth in 0, 5, 30, 5, 60, 0, 90, 31, 70, 30, 0, 90, 5:
+        used, want = call(depth, capture, b, SIZE), frames_from(sys._getframe())
+        text = ctypes.string_at(b, used).decode()
+        number, count = check(text, want), len(parse(text)[1])
+        base = count if base is None else base
+        assert count == min(base + depth, NATIVE_KEPT), (count, base, depth)
+        assert numbers.setdefault(depth, number) == number, depth
+    # 70 and 90 are alike in the frames that are kept.
+    assert len(set(numbers.values())) == len(numbers) - 1, numbers
+    return tuple(numbers.values())
+
+
 SCENES = [
     shot, lambda: nested(0), lambda: nested(30), lambda: nested(200), under_decorator,
     lambda: Layer().forward(), Layer.build, Layer.free, lambda: next(generator(0)),
@@ -349,5 +371,5 @@ SCENES = [
     through_native_callback, through_c_functions, two_lambdas_on_a_line, raising, foreign_names,
     far_down_a_file, recycled_code, comprehensions, class_bodies, special_methods,
     generators_driven_in_every_way, event_loop, called_back_from_c, signal_handler, deep, traced,
-    foreign_identifiers, packed_and_loose_files,
+    foreign_identifiers, packed_and_loose_files, below_native_frames,
 ]

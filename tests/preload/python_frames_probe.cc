@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -44,6 +45,25 @@ F Function(const char* name) {
   return reinterpret_cast<F>(dlsym(RTLD_DEFAULT, name));
 }
 
+// What a call costs, in nanoseconds: the least of several rounds, below `depth` native frames.
+template <typename Call>
+[[gnu::noinline]] double CostBelow(int depth, Call call) {
+  double least = 1e18;
+  if (depth > 0) {
+    least = CostBelow(depth - 1, call);
+    asm volatile("");  // no tail call: every level must have a frame
+    return least;
+  }
+  constexpr int kRounds = 50, kCalls = 200;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < kCalls; ++i) call();
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, spent.count() / kCalls);
+  }
+  return least;
+}
+
 }  // namespace
 
 PROBE void ebt_test_initialize() { ebt::callsite::Initialize(&dlsym); }
@@ -52,6 +72,13 @@ PROBE void ebt_test_initialize() { ebt::callsite::Initialize(&dlsym); }
 PROBE int ebt_test_capture(char* out, int size) { return CopyOut(CaptureAsText(), out, size); }
 
 PROBE uint64_t ebt_test_fingerprint() { return ebt::callsite::Fingerprint(); }
+
+PROBE double ebt_test_capture_cost(int depth) {
+  return CostBelow(depth, [] { ebt::callsite::Capture(); });
+}
+PROBE double ebt_test_fingerprint_cost(int depth) {
+  return CostBelow(depth, [] { ebt::callsite::Fingerprint(); });
+}
 
 // Whether a thread is in ebt_test_capture_beside_gil.
 PROBE int ebt_test_waits_for_holder() { return g_waits_for_holder ? 1 : 0; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ constexpr int kUnsuited = 77;  // see python_frames_shot.py
 
 std::vector<std::string> Command(const std::string& interpreter, const char* script) {
   return {interpreter, Setting("PYTHON_FRAMES_SCRIPTS") + "/" + script,
-          Setting("PYTHON_FRAMES_PROBE")};
+          Setting("PYTHON_FRAMES_PROBE"), Setting("PYTHON_FRAMES_NATIVE")};
 }
 
 class PythonFrames : public testing::TestWithParam<std::string> {};
@@ -36,6 +37,20 @@ TEST_P(PythonFrames, AreThoseThatTheInterpreterReportsAndTheSameInEveryRun) {
     EXPECT_EQ(RunProcess(command, variables).out, first.out);
   }
   if (!found) GTEST_SKIP() << "no python" << GetParam() << " with a GIL and ctypes here";
+}
+
+// The numbers are what one looks at: a bound would have to hold on a busy machine, too.
+TEST_P(PythonFrames, CostWhatIsPrinted) {
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
+    SCOPED_TRACE(interpreter);
+    const Outcome outcome = RunProcess(Command(interpreter, "python_frames_cost.py"));
+    if (outcome.code == kUnsuited) continue;
+    found = true;
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    std::fputs(outcome.out.c_str(), stdout);
+  }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with ctypes here";
 }
 
 INSTANTIATE_TEST_SUITE_P(Versions, PythonFrames, kReadablePythons, PythonName);
