@@ -89,7 +89,8 @@ uint64_t HashEnds(const std::byte* data, size_t bytes) noexcept {
 const Interpreter* Interpreter::Search(void* (*libc_dlsym)(void*, const char*)) {
   void* const this_thread = libc_dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
   const void* const code_type = libc_dlsym(RTLD_DEFAULT, "PyCode_Type");
-  if (this_thread == nullptr || code_type == nullptr) return nullptr;
+  void* const is_initialized = libc_dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  if (this_thread == nullptr || is_initialized == nullptr || code_type == nullptr) return nullptr;
   const absl::StatusOr<PythonLayout> layout =
       LayoutOf(RunningVersion(libc_dlsym), libc_dlsym(RTLD_DEFAULT, "_PyRuntime"));
   if (!layout.ok()) {
@@ -98,11 +99,13 @@ const Interpreter* Interpreter::Search(void* (*libc_dlsym)(void*, const char*)) 
     Log(LogLevel::kWarning, "call sites show no Python frames: {}", layout.status().ToString());
     return nullptr;
   }
-  return new Interpreter(reinterpret_cast<void* (*)()>(this_thread), code_type, *layout,
+  return new Interpreter(reinterpret_cast<void* (*)()>(this_thread),
+                         reinterpret_cast<int (*)()>(is_initialized), code_type, *layout,
                          CodeAround(this_thread));
 }
 
 const std::byte* Interpreter::InnermostFrame() const noexcept {
+  if (is_initialized_() == 0) return nullptr;
   const auto* thread = static_cast<const std::byte*>(this_thread_());
   if (thread == nullptr) return nullptr;
   const std::byte* frame = Pointer(thread, layout_.thread_frame);

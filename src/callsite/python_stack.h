@@ -2,7 +2,9 @@
 //
 // A running frame and its code object cannot go away while their thread is inside a call, and
 // what is read of them never changes. So their own thread may read them at any time, whoever has
-// the GIL. Nothing here calls a Python function that could allocate, count a reference or raise.
+// the GIL. Only the end of the interpreter takes frames away from threads that it did not wait for:
+// from its beginning on there are none to be read. Nothing here calls a Python function that could
+// allocate, count a reference or raise.
 #ifndef EBBTIDE_SRC_CALLSITE_PYTHON_STACK_H_
 #define EBBTIDE_SRC_CALLSITE_PYTHON_STACK_H_
 
@@ -48,9 +50,13 @@ class Interpreter {
   const AddressRange& code() const noexcept { return code_; }
 
  private:
-  Interpreter(void* (*this_thread)(), const void* code_type, const PythonLayout& layout,
-              const AddressRange& code)
-      : this_thread_(this_thread), code_type_(code_type), layout_(layout), code_(code) {}
+  Interpreter(void* (*this_thread)(), int (*is_initialized)(), const void* code_type,
+              const PythonLayout& layout, const AddressRange& code)
+      : this_thread_(this_thread),
+        is_initialized_(is_initialized),
+        code_type_(code_type),
+        layout_(layout),
+        code_(code) {}
 
   const std::byte* InnermostFrame() const noexcept;
   const std::byte* CodeOf(const std::byte* frame) const noexcept;
@@ -60,8 +66,9 @@ class Interpreter {
   std::span<const uint8_t> LineTableOf(const std::byte* code) const noexcept;
   std::string Text(const std::byte* string) const;
 
-  void* (*const this_thread_)();  // PyGILState_GetThisThreadState
-  const void* const code_type_;   // PyCode_Type
+  void* (*const this_thread_)();   // PyGILState_GetThisThreadState
+  int (*const is_initialized_)();  // Py_IsInitialized
+  const void* const code_type_;    // PyCode_Type
   const PythonLayout layout_;
   const AddressRange code_;
 };

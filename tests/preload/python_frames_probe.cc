@@ -73,6 +73,11 @@ PROBE int ebt_test_capture(char* out, int size) { return CopyOut(CaptureAsText()
 
 PROBE uint64_t ebt_test_fingerprint() { return ebt::callsite::Fingerprint(); }
 
+// Does not return: captures until the process ends.
+PROBE void ebt_test_capture_for_ever() {
+  for (;;) ebt::callsite::Capture();
+}
+
 PROBE double ebt_test_capture_cost(int depth) {
   return CostBelow(depth, [] { ebt::callsite::Capture(); });
 }

@@ -39,6 +39,21 @@ TEST_P(PythonFrames, AreThoseThatTheInterpreterReportsAndTheSameInEveryRun) {
   if (!found) GTEST_SKIP() << "no python" << GetParam() << " with a GIL and ctypes here";
 }
 
+TEST_P(PythonFrames, MayGoAwayUnderThreadsThatCapture) {
+  constexpr int kRuns = 5;
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
+    SCOPED_TRACE(interpreter);
+    for (int run = 0; run < kRuns; ++run) {
+      const Outcome outcome = RunProcess(Command(interpreter, "python_frames_exit.py"));
+      if (outcome.code == kUnsuited) break;
+      found = true;
+      EXPECT_EQ(outcome, (Outcome{0, "", ""}));
+    }
+  }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with ctypes here";
+}
+
 // The numbers are what one looks at: a bound would have to hold on a busy machine, too.
 TEST_P(PythonFrames, CostWhatIsPrinted) {
   bool found = false;
