@@ -12,16 +12,18 @@ struct Frame {
   enum class Kind : uint8_t { kNative = 0, kPython = 1 };
   Kind kind = Kind::kNative;
   std::string module;    // native: build-id in hex, or the base name of a file without one;
-                         // Python: the file
+                         // Python: the file below its entry of sys.path (import_path.h)
   uint64_t offset = 0;   // native: offset of the call in the module (file address); Python: line
   std::string function;  // native: empty (resolved offline) or the dynamic symbol where known;
                          // Python: qualified name
-  std::string file;      // native: path of the module, for the offline resolver
+  std::string file;      // native: path of the module, for the offline resolver;
+                         // Python: path of the file, for the reader
 };
 
 struct Site {
   // A hash of the frames' (kind, module, offset), and of Python frames the function, alone: the
-  // same in every run of the same binaries and scripts, whatever the load addresses. Never 0.
+  // same in every run of the same binaries and scripts, whatever the load addresses and wherever
+  // they are installed. Never 0.
   uint64_t id = 0;
   std::vector<Frame> frames;  // innermost first
 };

@@ -71,37 +71,74 @@ constexpr PythonLayout k312 = {
     .string_compact_size = 56,
 };
 
-// The head of _PyRuntime in 3.13: a cookie, then 64-bit numbers, most of them offsets, in groups
-// that each begin with the size of the structure they are about.
-struct SelfDescription {
+// Since 3.13 _PyRuntime begins with a description of CPython's structures: a cookie, then 64-bit
+// numbers, most of them offsets, in groups that each begin with the size of the structure they
+// are about. Versions differ in how many groups lie between those wanted here, and in what they
+// append to a group.
+struct Head {
   char cookie[8];
   uint64_t version, free_threaded;
-  uint64_t runtime[3], interpreter[13];
-  struct {
-    uint64_t size, prev, next, interp, current_frame, rest[4];
-  } thread;
-  struct {
-    uint64_t size, previous, executable, instruction, locals, owner;
-  } frame;
-  struct {
-    uint64_t size, filename, name, qualname, line_table, first_line, rest[3], bytecode;
-  } code;
-  struct {
-    uint64_t size, type;
-  } object;
-  uint64_t type[4], tuple[3], list[3], dict[3], floating[2], integer[3];
-  struct {
-    uint64_t size, length, data;
-  } bytes;
-  struct {
-    uint64_t size, state, length, ascii_size;
-  } string;
 };
-static_assert(offsetof(SelfDescription, thread) == 152);
-static_assert(offsetof(SelfDescription, frame) == 224);
-static_assert(offsetof(SelfDescription, code) == 272);
-static_assert(offsetof(SelfDescription, bytes) == 512);
-static_assert(offsetof(SelfDescription, string) == 536);
+struct ThreadGroup {
+  uint64_t size, prev, next, interp, current_frame;
+};
+struct FrameGroup {
+  uint64_t size, previous, executable, instruction, locals, owner;
+};
+struct CodeGroup {
+  uint64_t size, filename, name, qualname, line_table, first_line, rest[3], bytecode;
+};
+struct ObjectGroup {
+  uint64_t size, type;
+};
+struct BytesGroup {
+  uint64_t size, length, data;
+};
+struct StringGroup {
+  uint64_t size, state, length, ascii_size;
+};
+
+// Where in _PyRuntime the groups begin.
+struct Groups {
+  size_t thread, frame, code, object, bytes, string;
+  // The place of a code object's bytecode, to recognize the structure by.
+  uint64_t code_bytecode;
+};
+constexpr Groups k313 = {.thread = 152,
+                         .frame = 224,
+                         .code = 272,
+                         .object = 352,
+                         .bytes = 512,
+                         .string = 536,
+                         .code_bytecode = 200};
+constexpr Groups k314 = {.thread = 176,
+                         .frame = 248,
+                         .code = 312,
+                         .object = 400,
+                         .bytes = 592,
+                         .string = 616,
+                         .code_bytecode = 208};
+
+struct Description {
+  Description(const void* runtime, const Groups& groups) {
+    const auto read = [runtime](size_t at, auto& group) {
+      std::memcpy(&group, static_cast<const char*>(runtime) + at, sizeof(group));
+    };
+    read(groups.thread, thread);
+    read(groups.frame, frame);
+    read(groups.code, code);
+    read(groups.object, object);
+    read(groups.bytes, bytes);
+    read(groups.string, string);
+  }
+
+  ThreadGroup thread;
+  FrameGroup frame;
+  CodeGroup code;
+  ObjectGroup object;
+  BytesGroup bytes;
+  StringGroup string;
+};
 
 // Every field must lie inside its structure, and no structure here is larger than this.
 constexpr uint64_t kMaxStructure = 4096;
@@ -118,33 +155,42 @@ bool AllInside(uint64_t size, std::initializer_list<uint64_t> offsets) {
 constexpr uint64_t kTraceableBeforeBytecode = 16;
 // What any other string's head has beyond a pure ASCII one's: its UTF-8 form's size and address.
 constexpr uint64_t kUtf8Fields = 16;
-// The version number's place, which holds as long as its neighbours are where 3.13 has them.
-constexpr uint16_t kVersionOf313 = 92;
-bool LaidOutAs313(const SelfDescription& d) {
-  return d.code.first_line == 68 && d.code.filename == 112 && d.code.bytecode == 200;
+
+bool IsConsistent(const Description& d) {
+  return AllInside(d.thread.size, {d.thread.current_frame}) &&
+         AllInside(d.frame.size,
+                   {d.frame.previous, d.frame.executable, d.frame.instruction, d.frame.owner}) &&
+         AllInside(d.code.size, {d.code.filename, d.code.qualname, d.code.line_table,
+                                 d.code.first_line, d.code.bytecode}) &&
+         d.code.bytecode >= kTraceableBeforeBytecode && AllInside(d.object.size, {d.object.type}) &&
+         AllInside(d.bytes.size, {d.bytes.length, d.bytes.data}) &&
+         AllInside(d.string.size, {d.string.state, d.string.length, d.string.ascii_size});
 }
 
-absl::StatusOr<PythonLayout> FromDescription(uint32_t hex, const void* runtime) {
+// The version number's place, which holds as long as its neighbours are where they were when this
+// was written.
+uint16_t CodeVersion(const CodeGroup& code, const Groups& groups) {
+  const bool known =
+      code.first_line == 68 && code.filename == 112 && code.bytecode == groups.code_bytecode;
+  return known ? 92 : PythonLayout::kNone;
+}
+
+absl::StatusOr<PythonLayout> FromDescription(uint32_t hex, const void* runtime,
+                                             const Groups& groups) {
   if (runtime == nullptr) {
     return absl::FailedPreconditionError("this CPython does not export _PyRuntime");
   }
-  SelfDescription d;
-  std::memcpy(&d, runtime, sizeof(d));
-  if (std::memcmp(d.cookie, "xdebugpy", sizeof(d.cookie)) != 0 || d.version != hex) {
+  Head head;
+  std::memcpy(&head, runtime, sizeof(head));
+  if (std::memcmp(head.cookie, "xdebugpy", sizeof(head.cookie)) != 0 || head.version != hex) {
     return absl::FailedPreconditionError(
         "this CPython's _PyRuntime does not begin with the description of its own version");
   }
-  if (d.free_threaded != 0) {
+  if (head.free_threaded != 0) {
     return absl::UnimplementedError("this CPython was built without a GIL");
   }
-  if (!AllInside(d.thread.size, {d.thread.current_frame}) ||
-      !AllInside(d.frame.size,
-                 {d.frame.previous, d.frame.executable, d.frame.instruction, d.frame.owner}) ||
-      !AllInside(d.code.size, {d.code.filename, d.code.qualname, d.code.line_table,
-                               d.code.first_line, d.code.bytecode}) ||
-      d.code.bytecode < kTraceableBeforeBytecode || !AllInside(d.object.size, {d.object.type}) ||
-      !AllInside(d.bytes.size, {d.bytes.length, d.bytes.data}) ||
-      !AllInside(d.string.size, {d.string.state, d.string.length, d.string.ascii_size})) {
+  const Description d(runtime, groups);
+  if (!IsConsistent(d)) {
     return absl::FailedPreconditionError(
         "this CPython's _PyRuntime names offsets outside their structures");
   }
@@ -161,7 +207,7 @@ absl::StatusOr<PythonLayout> FromDescription(uint32_t hex, const void* runtime) 
       .code_line_table = small(d.code.line_table),
       .code_bytecode = small(d.code.bytecode),
       .code_first_traceable = small(d.code.bytecode - kTraceableBeforeBytecode),
-      .code_version = LaidOutAs313(d) ? kVersionOf313 : PythonLayout::kNone,
+      .code_version = CodeVersion(d.code, groups),
       .object_type = small(d.object.type),
       .string_length = small(d.string.length),
       .string_state = small(d.string.state),
@@ -181,10 +227,11 @@ absl::StatusOr<PythonLayout> LayoutOf(uint32_t hex, const void* runtime) {
   if (major == 3 && minor == 10) return k310;
   if (major == 3 && minor == 11) return k311;
   if (major == 3 && minor == 12) return k312;
-  if (major == 3 && minor == 13) return FromDescription(hex, runtime);
+  if (major == 3 && minor == 13) return FromDescription(hex, runtime, k313);
+  if (major == 3 && minor == 14) return FromDescription(hex, runtime, k314);
   return absl::UnimplementedError(absl::StrCat("CPython ", major, ".", minor,
                                                " is not among those whose frames can be read, "
-                                               "3.9 to 3.13"));
+                                               "3.9 to 3.14"));
 }
 
 }  // namespace ebt::callsite

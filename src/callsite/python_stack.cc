@@ -64,7 +64,7 @@ void AppendUtf8(std::string& text, uint32_t c) {
   }
 }
 
-// The bit field at string_state, the same from 3.9 to 3.13.
+// The bit field at string_state, the same from 3.9 to 3.14.
 struct StringState {
   explicit StringState(uint32_t bits)
       : kind(bits >> 2 & 7), compact((bits >> 5 & 1) != 0), ascii((bits >> 6 & 1) != 0) {}
@@ -73,16 +73,15 @@ struct StringState {
   bool ascii;
 };
 
-// The length and eight bytes from each end, enough to tell two texts apart in practice.
-uint64_t MixEnds(uint64_t hash, const std::byte* data, size_t bytes) noexcept {
-  hash = MixWord(hash, bytes);
+// A hash of the length and of eight bytes from each end, enough to tell two texts apart in
+// practice.
+uint64_t HashEnds(const std::byte* data, size_t bytes) noexcept {
   if (bytes >= sizeof(uint64_t)) {
-    hash = MixWord(hash, Read<uint64_t>(data, 0));
-    return MixWord(hash, Read<uint64_t>(data, bytes - sizeof(uint64_t)));
+    return MixPair(bytes, Read<uint64_t>(data, 0), Read<uint64_t>(data, bytes - sizeof(uint64_t)));
   }
   uint64_t word = 0;
   std::memcpy(&word, data, bytes);
-  return MixWord(hash, word);
+  return MixPair(bytes, word, 0);
 }
 
 }  // namespace
@@ -90,7 +89,8 @@ uint64_t MixEnds(uint64_t hash, const std::byte* data, size_t bytes) noexcept {
 const Interpreter* Interpreter::Search(void* (*libc_dlsym)(void*, const char*)) {
   void* const this_thread = libc_dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
   const void* const code_type = libc_dlsym(RTLD_DEFAULT, "PyCode_Type");
-  if (this_thread == nullptr || code_type == nullptr) return nullptr;
+  void* const is_initialized = libc_dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  if (this_thread == nullptr || is_initialized == nullptr || code_type == nullptr) return nullptr;
   const absl::StatusOr<PythonLayout> layout =
       LayoutOf(RunningVersion(libc_dlsym), libc_dlsym(RTLD_DEFAULT, "_PyRuntime"));
   if (!layout.ok()) {
@@ -99,16 +99,25 @@ const Interpreter* Interpreter::Search(void* (*libc_dlsym)(void*, const char*)) 
     Log(LogLevel::kWarning, "call sites show no Python frames: {}", layout.status().ToString());
     return nullptr;
   }
-  return new Interpreter(reinterpret_cast<void* (*)()>(this_thread), code_type, *layout,
+  return new Interpreter(reinterpret_cast<void* (*)()>(this_thread),
+                         reinterpret_cast<int (*)()>(is_initialized), code_type, *layout,
                          CodeAround(this_thread));
 }
 
 const std::byte* Interpreter::InnermostFrame() const noexcept {
+  if (is_initialized_() == 0) return nullptr;
   const auto* thread = static_cast<const std::byte*>(this_thread_());
   if (thread == nullptr) return nullptr;
   const std::byte* frame = Pointer(thread, layout_.thread_frame);
   if (layout_.cframe_frame == PythonLayout::kNone || frame == nullptr) return frame;
   return Pointer(frame, layout_.cframe_frame);
+}
+
+const std::byte* Interpreter::CodeOf(const std::byte* frame) const noexcept {
+  // Since 3.14 the lowest bits say who counts the reference; no object's address has any set.
+  constexpr uintptr_t kTagBits = 3;
+  const auto reference = Read<uintptr_t>(frame, layout_.frame_code);
+  return reinterpret_cast<const std::byte*>(reference & ~kTagBits);
 }
 
 // False for frames of the interpreter's own C code and for those still being set up, which
@@ -119,7 +128,7 @@ bool Interpreter::ReadFrame(const std::byte* frame, PythonFrame* out) const noex
     owner = Read<uint8_t>(frame, layout_.frame_owner);
     if (owner >= kFirstOwnerWithoutCode) return false;
   }
-  const std::byte* code = Pointer(frame, layout_.frame_code);
+  const std::byte* code = CodeOf(frame);
   if (code == nullptr || Read<const void*>(code, layout_.object_type) != code_type_) return false;
   out->code = code;
   switch (layout_.instruction) {
@@ -147,24 +156,27 @@ uint64_t Interpreter::CodeIdentity(const std::byte* code) const noexcept {
     const auto version = Read<uint32_t>(code, layout_.code_version);
     if (version != 0) return version;
   }
-  uint64_t hash = Read<uint32_t>(code, layout_.code_first_line);
   const std::byte* filename = Pointer(code, layout_.code_filename);
   const std::byte* name = Pointer(code, layout_.code_name);
   const std::span<const uint8_t> lines = LineTableOf(code);
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(filename));
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(name));
-  hash = MixWord(hash, reinterpret_cast<uint64_t>(lines.data()));
-  hash = MixEnds(hash, reinterpret_cast<const std::byte*>(lines.data()), lines.size());
-  for (const std::byte* string : {filename, name}) {
-    if (string == nullptr) continue;
-    const StringState state(Read<uint32_t>(string, layout_.string_state));
-    const auto length = Read<uint64_t>(string, layout_.string_length);
-    if (!state.compact) continue;
-    hash = MixEnds(hash,
-                   string + (state.ascii ? layout_.string_ascii_size : layout_.string_compact_size),
-                   length * state.kind);
-  }
-  return hash;
+  const auto* table = reinterpret_cast<const std::byte*>(lines.data());
+  // None waits for another but for the last, so that most of it happens at once.
+  const uint64_t objects =
+      MixPair(Read<uint32_t>(code, layout_.code_first_line), reinterpret_cast<uint64_t>(filename),
+              reinterpret_cast<uint64_t>(name));
+  const uint64_t texts = MixPair(1, TextIdentity(filename), TextIdentity(name));
+  const uint64_t instructions =
+      MixPair(2, reinterpret_cast<uint64_t>(table), HashEnds(table, lines.size()));
+  return MixPair(objects, texts, instructions);
+}
+
+uint64_t Interpreter::TextIdentity(const std::byte* string) const noexcept {
+  if (string == nullptr) return 0;
+  const StringState state(Read<uint32_t>(string, layout_.string_state));
+  if (!state.compact) return 0;
+  const auto length = Read<uint64_t>(string, layout_.string_length);
+  return HashEnds(string + (state.ascii ? layout_.string_ascii_size : layout_.string_compact_size),
+                  length * state.kind);
 }
 
 size_t Interpreter::Walk(std::span<PythonFrame> frames) const noexcept {
@@ -216,7 +228,7 @@ std::string Interpreter::Text(const std::byte* string) const {
 Frame Interpreter::Describe(const PythonFrame& frame) const {
   Frame described;
   described.kind = Frame::Kind::kPython;
-  described.module = Text(Pointer(frame.code, layout_.code_filename));
+  described.file = Text(Pointer(frame.code, layout_.code_filename));
   described.function = Text(Pointer(frame.code, layout_.code_name));
   described.offset = static_cast<uint64_t>(std::max<int64_t>(
       0, LineAt(layout_.line_table, LineTableOf(frame.code),

@@ -89,12 +89,13 @@ SiteTable::FrameIndex SiteTable::IndexOfPc(uint64_t pc) {
 
 SiteTable::FrameIndex SiteTable::IndexOfPython(const PythonFrame& frame,
                                                const Interpreter& interpreter) {
-  const uint64_t key = MixWord(MixWord(reinterpret_cast<uint64_t>(frame.code), frame.identity),
-                               static_cast<uint64_t>(frame.offset));
+  const uint64_t key = MixPair(0, frame.FirstWord(), frame.SecondWord());
   if (auto known = by_instruction_.find(key); known != by_instruction_.end()) {
     return known->second;
   }
-  const FrameIndex index = InternFrame(interpreter.Describe(frame));
+  Frame described = interpreter.Describe(frame);
+  described.module = paths_.NameOf(described.file);
+  const FrameIndex index = InternFrame(std::move(described));
   if (by_instruction_.size() >= kMaxLookups) by_instruction_.clear();
   by_instruction_.emplace(key, index);
   return index;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/callsite/callsite.h"
+#include "src/callsite/import_path.h"
 #include "src/callsite/modules.h"
 #include "src/callsite/python_stack.h"
 
@@ -56,6 +57,7 @@ class SiteTable {
   Frame DescribeNative(uint64_t pc, const Module* module) const;
 
   ModuleTable modules_;
+  ImportPaths paths_;
   std::deque<Frame> frames_;
   std::vector<uint64_t> frame_hash_;  // parallel to frames_
   absl::flat_hash_map<uint64_t, FrameIndex> by_hash_;

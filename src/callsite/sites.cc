@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -63,27 +64,65 @@ struct RawStack {
   std::span<void* const> native() const { return {pc.data(), native_count}; }
   std::span<const PythonFrame> python_frames() const { return {python.data(), python_count}; }
 
-  // Everything outside the innermost interpreter frame is told by the Python frames.
-  void LeaveOutInterpreter() noexcept {
+  // Everything outside the innermost interpreter frame is told by the Python frames. False if that
+  // frame is not among the native ones.
+  bool LeaveOutInterpreter() noexcept {
     for (size_t i = 0; i < native_count; ++i) {
       if (interpreter->code().Holds(reinterpret_cast<uint64_t>(pc[i]))) {
         native_count = i;
-        return;
+        return true;
       }
     }
+    return false;
   }
 
   uint64_t Key() const noexcept {
     uint64_t key = g_epoch.load(std::memory_order_relaxed);
-    for (void* address : native()) key = MixWord(key, reinterpret_cast<uint64_t>(address));
+    const auto word = [this](size_t i) { return reinterpret_cast<uint64_t>(pc[i]); };
+    size_t i = 0;
+    for (; i + 1 < native_count; i += 2) key = MixPair(key, word(i), word(i + 1));
+    if (i < native_count) key = MixWord(key, word(i));
     for (const PythonFrame& frame : python_frames()) {
-      key = MixWord(key, reinterpret_cast<uint64_t>(frame.code));
-      key = MixWord(key, frame.identity);
-      key = MixWord(key, static_cast<uint64_t>(frame.offset));
+      key = MixPair(key, frame.FirstWord(), frame.SecondWord());
     }
     return key == 0 ? 1 : key;
   }
 };
+
+// How many frames to unwind on this thread before looking whether the interpreter is among them.
+// Unwinding is most of what a capture costs, and what lies outside the interpreter is not wanted:
+// few more than its stacks had lately.
+class UnwindLimit {
+ public:
+  size_t Get() const noexcept { return limit_; }
+  void Reached(size_t frames) noexcept {
+    constexpr size_t kSpare = 8;
+    // Shrinks slowly: unwinding a second time costs more than a few frames too many.
+    limit_ = std::min(kMost, std::max(frames + kSpare, limit_ - 1));
+  }
+  void Missed() noexcept { limit_ = kMost; }
+
+  static constexpr size_t kMost = SiteTable::kMaxNativeFrames + kMaxOwnFrames;
+
+ private:
+  size_t limit_ = 32;
+};
+thread_local UnwindLimit t_unwind_limit;
+
+// Always inlined: UnwindHere leaves its caller's frame out, which has to be Capture's.
+[[gnu::always_inline]] inline void Unwind(RawStack& stack) noexcept {
+  if (stack.python_count > 0) {
+    UnwindLimit& limit = t_unwind_limit;
+    stack.native_count = static_cast<size_t>(UnwindHere(std::span(stack.pc).first(limit.Get())));
+    if (stack.LeaveOutInterpreter()) {
+      limit.Reached(stack.native_count);
+      return;
+    }
+    limit.Missed();
+  }
+  stack.native_count = static_cast<size_t>(UnwindHere(stack.pc));
+  if (stack.python_count > 0) stack.LeaveOutInterpreter();
+}
 
 // True if the caller must search for an interpreter; that is done without our lock, because it
 // takes the loader's, which may be held by a thread that captures from within dlopen.
@@ -134,12 +173,9 @@ void Initialize(void* (*libc_dlsym)(void*, const char*)) {
     State& state = TheState();
     CheckUnloads(state);
     RawStack stack;
-    stack.native_count = static_cast<size_t>(UnwindHere(stack.pc));
     stack.interpreter = g_interpreter.load(std::memory_order_acquire);
-    if (stack.interpreter != nullptr) {
-      stack.python_count = stack.interpreter->Walk(stack.python);
-      if (stack.python_count > 0) stack.LeaveOutInterpreter();
-    }
+    if (stack.interpreter != nullptr) stack.python_count = stack.interpreter->Walk(stack.python);
+    Unwind(stack);
     uint64_t id = 0;
     if (state.stacks.Find(stack.Key(), &id)) return id;
     return InternNew(state, stack);
@@ -153,8 +189,7 @@ uint64_t Fingerprint() noexcept {
   if (interpreter == nullptr) return 0;
   PythonFrame frame;
   if (interpreter->Walk({&frame, 1}) == 0) return 0;
-  uint64_t key = MixWord(reinterpret_cast<uint64_t>(frame.code), frame.identity);
-  key = MixWord(key, static_cast<uint64_t>(frame.offset));
+  uint64_t key = MixPair(0, frame.FirstWord(), frame.SecondWord());
   if (key == 0) key = 1;
   try {
     State& state = TheState();

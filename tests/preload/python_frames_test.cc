@@ -1,75 +1,94 @@
 // Runs python_frames.py with every CPython that can be found here: the frames that are captured
-// must be those that the interpreter reports, and the sites the same in every run.
-#include <glob.h>
+// must be those that the interpreter reports, and the sites the same in every run. A version that
+// is not here is skipped.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <set>
+#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "tests/preload/python_frames_interpreters.h"
 #include "tests/preload/run_process.h"
 
+namespace ebt::test {
 namespace {
 
-constexpr int kNoCtypes = 77;  // see python_frames.py
+constexpr int kUnsuited = 77;  // see python_frames_shot.py
 
-std::string Setting(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
+std::vector<std::string> Command(const std::string& interpreter, const char* script) {
+  return {interpreter, Setting("PYTHON_FRAMES_SCRIPTS") + "/" + script,
+          Setting("PYTHON_FRAMES_PROBE"), Setting("PYTHON_FRAMES_NATIVE")};
 }
 
-// The real files of all pythons of this minor version: on PATH, pyenv's and the system's.
-std::set<std::string> Interpreters(int minor) {
-  const std::string name = "python3." + std::to_string(minor);
-  std::vector<std::string> patterns = {
-      "/usr/bin/" + name,
-      Setting("HOME") + "/.pyenv/versions/3." + std::to_string(minor) + ".*/bin/" + name};
-  const std::string path = Setting("PATH");
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find(':', begin), path.size());
-    // A pyenv shim is a script that may refuse to run.
-    const std::string folder = path.substr(begin, end - begin);
-    if (folder.find("shims") == std::string::npos) patterns.push_back(folder + "/" + name);
-    begin = end + 1;
-  }
-  std::set<std::string> found;
-  for (const std::string& pattern : patterns) {
-    glob_t matches{};
-    if (glob(pattern.c_str(), 0, nullptr, &matches) == 0) {
-      for (size_t i = 0; i < matches.gl_pathc; ++i) {
-        char resolved[4096];
-        if (realpath(matches.gl_pathv[i], resolved) != nullptr && access(resolved, X_OK) == 0) {
-          found.insert(resolved);
-        }
-      }
-    }
-    globfree(&matches);
-  }
-  return found;
-}
-
-class PythonFrames : public testing::TestWithParam<int> {};
+class PythonFrames : public testing::TestWithParam<std::string> {};
 
 TEST_P(PythonFrames, AreThoseThatTheInterpreterReportsAndTheSameInEveryRun) {
-  const std::set<std::string> interpreters = Interpreters(GetParam());
-  if (interpreters.empty()) GTEST_SKIP() << "no python3." << GetParam() << " on this machine";
-  for (const std::string& interpreter : interpreters) {
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
     SCOPED_TRACE(interpreter);
-    const std::vector<std::string> command = {interpreter, Setting("PYTHON_FRAMES_SCRIPT"),
-                                              Setting("PYTHON_FRAMES_PROBE")};
-    const ebt::test::Variables variables = {{"PYTHONHASHSEED", "random"}};
-    const ebt::test::Outcome first = ebt::test::RunProcess(command, variables);
-    if (first.code == kNoCtypes) GTEST_SKIP() << interpreter << " has no ctypes";
+    const std::vector<std::string> command = Command(interpreter, "python_frames.py");
+    const Variables variables = {{"PYTHONHASHSEED", "random"}};
+    const Outcome first = RunProcess(command, variables);
+    if (first.code == kUnsuited) continue;
+    found = true;
     EXPECT_EQ(first.code, 0) << first;
     EXPECT_EQ(first.err, "");
-    EXPECT_EQ(ebt::test::RunProcess(command, variables).out, first.out);
+    EXPECT_EQ(RunProcess(command, variables).out, first.out);
   }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with a GIL and ctypes here";
 }
 
-INSTANTIATE_TEST_SUITE_P(Versions, PythonFrames, testing::Range(9, 14),
-                         [](const auto& info) { return "Python3_" + std::to_string(info.param); });
+TEST_P(PythonFrames, MayGoAwayUnderThreadsThatCapture) {
+  constexpr int kRuns = 5;
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
+    SCOPED_TRACE(interpreter);
+    for (int run = 0; run < kRuns; ++run) {
+      const Outcome outcome = RunProcess(Command(interpreter, "python_frames_exit.py"));
+      if (outcome.code == kUnsuited) break;
+      found = true;
+      EXPECT_EQ(outcome, (Outcome{0, "", ""}));
+    }
+  }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with ctypes here";
+}
+
+// The numbers are what one looks at: a bound would have to hold on a busy machine, too.
+TEST_P(PythonFrames, CostWhatIsPrinted) {
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
+    SCOPED_TRACE(interpreter);
+    const Outcome outcome = RunProcess(Command(interpreter, "python_frames_cost.py"));
+    if (outcome.code == kUnsuited) continue;
+    found = true;
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    std::fputs(outcome.out.c_str(), stdout);
+  }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with ctypes here";
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, PythonFrames, kReadablePythons, PythonName);
+
+class UnreadablePython : public testing::TestWithParam<std::string> {};
+
+TEST_P(UnreadablePython, IsSaidInOneLineAndLeavesTheNativeFrames) {
+  bool found = false;
+  for (const std::string& interpreter : Interpreters(GetParam())) {
+    SCOPED_TRACE(interpreter);
+    const Outcome outcome = RunProcess(Command(interpreter, "python_frames_none.py"));
+    if (outcome.code == kUnsuited) continue;
+    found = true;
+    EXPECT_EQ(outcome.code, 0) << outcome;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome;
+    EXPECT_NE(outcome.err.find("call sites show no Python frames"), std::string::npos) << outcome;
+  }
+  if (!found) GTEST_SKIP() << "no python" << GetParam() << " with ctypes here";
+}
+
+// Without a GIL, and older and newer than those that can be read.
+INSTANTIATE_TEST_SUITE_P(Versions, UnreadablePython,
+                         testing::Values("3.13t", "3.14t", "3.8", "3.15"), PythonName);
 
 }  // namespace
+}  // namespace ebt::test

@@ -8,7 +8,7 @@
 namespace ebt::callsite {
 namespace {
 
-constexpr uint32_t k313 = 0x030d00f0;
+constexpr uint32_t k313 = 0x030d00f0, k314 = 0x030e08f0;
 
 // The words that a _PyRuntime of 3.13.0 begins with, by their index.
 std::array<uint64_t, 73> Runtime313() {
@@ -21,6 +21,21 @@ std::array<uint64_t, 73> Runtime313() {
   w[44] = 16, w[45] = 8;                           // object
   w[64] = 40, w[65] = 16, w[66] = 32;              // bytes
   w[67] = 64, w[68] = 32, w[69] = 16, w[70] = 40;  // string
+  return w;
+}
+
+// Of 3.14.8. Its interpreter's state is described by three words more, its frame by two, its code
+// by one, and a description of sets came in before that of bytes.
+std::array<uint64_t, 82> Runtime314() {
+  std::array<uint64_t, 82> w{};
+  std::memcpy(w.data(), "xdebugpy", 8);
+  w[1] = k314;
+  w[22] = 336, w[26] = 72;                                               // thread: size, frame
+  w[31] = 88, w[32] = 8, w[33] = 0, w[34] = 56, w[35] = 80, w[36] = 74;  // frame
+  w[39] = 216, w[40] = 112, w[41] = 120, w[42] = 128, w[43] = 136, w[44] = 68, w[48] = 208;  // code
+  w[50] = 16, w[51] = 8;                           // object
+  w[74] = 40, w[75] = 16, w[76] = 32;              // bytes
+  w[77] = 64, w[78] = 32, w[79] = 16, w[80] = 40;  // string
   return w;
 }
 
@@ -46,6 +61,30 @@ TEST(PythonLayout, ReadsTheDescriptionOf313) {
   EXPECT_EQ(layout->code_version, 92);
   EXPECT_EQ(layout->string_compact_size, 56);
   EXPECT_EQ(layout->bytes_data, 32);
+}
+
+TEST(PythonLayout, ReadsTheDescriptionOf314) {
+  const auto words = Runtime314();
+  const auto layout = LayoutOf(k314, words.data());
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->thread_frame, 72);
+  EXPECT_EQ(layout->frame_previous, 8);
+  EXPECT_EQ(layout->frame_instruction, 56);
+  EXPECT_EQ(layout->frame_owner, 74);
+  EXPECT_EQ(layout->code_name, 128);
+  EXPECT_EQ(layout->code_bytecode, 208);
+  EXPECT_EQ(layout->code_first_traceable, 192);
+  EXPECT_EQ(layout->code_version, 92);
+  EXPECT_EQ(layout->object_type, 8);
+  EXPECT_EQ(layout->string_state, 32);
+  EXPECT_EQ(layout->string_compact_size, 56);
+  EXPECT_EQ(layout->bytes_data, 32);
+}
+
+TEST(PythonLayout, DoesNotReadOneVersionsDescriptionAsAnothers) {
+  auto words = Runtime314();
+  words[1] = k313;
+  EXPECT_FALSE(LayoutOf(k313, words.data()).ok());
 }
 
 TEST(PythonLayout, DoesNotTrustTheVersionsPlaceInAnotherStructure) {
