@@ -214,11 +214,15 @@ void EventBuffers::PushNext(ThreadBuffer* buffer) {
   std::push_heap(merging_.begin(), merging_.end(), std::greater<>());
 }
 
-bool EventBuffers::Drain(std::vector<EventRecord>& events) {
-  events.clear();
+void EventBuffers::Release() {
   size_t released = 0;
   for (const std::shared_ptr<ThreadBuffer>& buffer : drained_) released += buffer->Release();
   in_flight_.fetch_sub(released, std::memory_order_relaxed);
+}
+
+bool EventBuffers::Drain(std::vector<EventRecord>& events) {
+  events.clear();
+  Release();
   if (merging_.empty()) TakeFromAll();
   while (!merging_.empty() && events.size() < kMostAtOnce) {
     std::pop_heap(merging_.begin(), merging_.end(), std::greater<>());

@@ -96,7 +96,7 @@ class EventBuffers {
 
   // Numbers given so far.
   uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
-  // Memory of events that wait to be written or were given by the last Drain. A thread keeps at
+  // Memory of events that wait to be written or are not released. A thread keeps at
   // most 64 KiB of it that it does not use, and 4 KiB while it has little to say.
   size_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
 
@@ -106,9 +106,11 @@ class EventBuffers {
   // still on its way. Events from S on stay for later.
   //
   // At most kMostAtOnce come at a time: true says that this was not all below S yet. The views in
-  // `events` are valid until the next call.
+  // `events` are valid until the next call or Release.
   bool Drain(std::vector<EventRecord>& events);
   static constexpr size_t kMostAtOnce = 4096;
+  // Gives back the memory of what the last Drain gave. Its caller's.
+  void Release();
 
  private:
   using Next = std::pair<uint64_t, ThreadBuffer*>;  // its next event's number first

@@ -185,7 +185,10 @@ absl::Status WriterThread::Round() {
 
 absl::Status WriterThread::WriteEvents() {
   for (const EventRecord& event : events_) steps_.Add(event);
-  return state_.file.AppendEvents(events_);
+  absl::Status status = state_.file.AppendEvents(events_);
+  events_.clear();
+  state_.buffers.Release();
+  return status;
 }
 
 absl::Status WriterThread::Finish() {
