@@ -54,7 +54,7 @@ struct Peak {
 // where that has one.
 class PeakSearch {
  public:
-  explicit PeakSearch(const std::optional<profile::Steps>& steps) {
+  PeakSearch(const std::optional<profile::Steps>& steps, std::optional<uint64_t> at) : at_(at) {
     if (steps) preferred_begin_ = steps->start_events.front();
     if (steps) preferred_end_ = steps->start_events.back();
   }
@@ -62,19 +62,17 @@ class PeakSearch {
   absl::Status Read(const Profile& profile) {
     uint64_t total = 0;
     for (uint64_t at = 0; at < profile.events.size(); ++at) {
-      const Block* block = Changed(profile, profile.events[at]);
-      if (block == nullptr) continue;
-      if (profile.events[at].kind == EventKind::kFree) {
-        total -= TakenBytes(*block);
-        if (OnDevice(*block)) live_[block->device] -= TakenBytes(*block);
-        continue;
+      const Event& event = profile.events[at];
+      if (const Block* block = Changed(profile, event)) {
+        const bool made = event.kind == EventKind::kAlloc;
+        if (made && (block->bytes > kSaneBytes || total + TakenBytes(*block) > kSaneBytes)) {
+          return absl::DataLossError(fmt::format(
+              "event {}: a block of {} bytes exceeds any device: record again", at, block->bytes));
+        }
+        made ? total += TakenBytes(*block) : total -= TakenBytes(*block);
+        if (OnDevice(*block)) Take(*block, made, at);
       }
-      if (block->bytes > kSaneBytes || total + TakenBytes(*block) > kSaneBytes) {
-        return absl::DataLossError(fmt::format(
-            "event {}: a block of {} bytes exceeds any device: record again", at, block->bytes));
-      }
-      total += TakenBytes(*block);
-      if (OnDevice(*block)) Note(block->device, live_[block->device] += TakenBytes(*block), at);
+      if (at_ == at) Snapshot();
     }
     return absl::OkStatus();
   }
@@ -84,12 +82,23 @@ class PeakSearch {
  private:
   bool Preferred(uint64_t at) const { return at >= preferred_begin_ && at < preferred_end_; }
 
+  void Take(const Block& block, bool made, uint64_t at) {
+    uint64_t& live = live_[block.device];
+    made ? live += TakenBytes(block) : live -= TakenBytes(block);
+    if (made && !at_) Note(block.device, live, at);
+  }
+
   void Note(uint16_t device, uint64_t bytes, uint64_t at) {
     Peak& peak = peaks_[device];
     const bool better_place = Preferred(at) && !Preferred(peak.event);
     if (bytes > peak.bytes || (bytes == peak.bytes && better_place)) peak = {bytes, at};
   }
 
+  void Snapshot() {
+    for (const auto& [device, bytes] : live_) peaks_[device] = {bytes, *at_};
+  }
+
+  std::optional<uint64_t> at_;
   uint64_t preferred_begin_ = 0, preferred_end_ = 0;
   std::map<uint16_t, uint64_t> live_;
   std::map<uint16_t, Peak> peaks_;
@@ -101,11 +110,11 @@ class Composer {
            const std::vector<Kind>& kinds)
       : profile_(profile), steps_(steps), kinds_(kinds), clock_(profile) {}
 
-  absl::StatusOr<Composition> Compose() {
-    PeakSearch search(steps_);
+  absl::StatusOr<Composition> Compose(const ComposeOptions& options) {
+    PeakSearch search(steps_, options.at);
     if (absl::Status status = search.Read(profile_); !status.ok()) return status;
     CountEvents();
-    TakePeak(search.peaks());
+    TakePeak(search.peaks(), options.at.value_or(0));
     SumPeak();
     SumSites();
     out_.fragmentation = FreePieces(profile_, out_.device, out_.peak.event);
@@ -145,8 +154,8 @@ class Composer {
     return moment;
   }
 
-  void TakePeak(const std::map<uint16_t, Peak>& peaks) {
-    Peak highest;
+  void TakePeak(const std::map<uint16_t, Peak>& peaks, uint64_t event_of_none) {
+    Peak highest{.event = event_of_none};
     for (const auto& [device, peak] : peaks) {
       out_.other_devices.push_back({device, peak.bytes});
       if (peak.bytes > highest.bytes) highest = peak, out_.device = device;
@@ -320,8 +329,8 @@ bool LooksLikeSegments(const Profile& profile, const std::vector<uint32_t>& at_p
 
 absl::StatusOr<Composition> Compose(const Profile& profile,
                                     const std::optional<profile::Steps>& steps,
-                                    const std::vector<Kind>& kinds) {
-  return Composer(profile, steps, kinds).Compose();
+                                    const std::vector<Kind>& kinds, const ComposeOptions& options) {
+  return Composer(profile, steps, kinds).Compose(options);
 }
 
 }  // namespace ebt::report

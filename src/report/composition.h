@@ -116,12 +116,18 @@ struct Composition {
   std::optional<Moment> first_failure;
 };
 
+struct ComposeOptions {
+  // Take what is live right behind this event for the peak: an allocation that failed, say.
+  std::optional<uint64_t> at;
+};
+
 // `profile` is what the reader promises. `steps` and `kinds`: FindSteps and FindKinds of it.
 // Error: the blocks are larger than any device (a damaged or hostile recording).
 // O(events + blocks · log blocks).
 absl::StatusOr<Composition> Compose(const profile::Profile& profile,
                                     const std::optional<profile::Steps>& steps,
-                                    const std::vector<profile::Kind>& kinds);
+                                    const std::vector<profile::Kind>& kinds,
+                                    const ComposeOptions& options = {});
 
 // Whether the driver was asked for segments that a caching allocator cuts up itself, so that
 // blocks are not what the program allocated: nine tenths of the peak's bytes lie in whole

@@ -147,12 +147,11 @@ std::string Function(const Frame& frame) {
   return fmt::format("{}+{:#x}", frame.module, frame.offset);
 }
 
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
+// The module of a function that has a name says little, and takes the room that the name needs.
 std::string NativeLabel(const Frame& frame) {
-  const std::string file = BaseName(frame.file.empty() ? frame.module : frame.file);
-  if (frame.function.empty()) return fmt::format("{}+{:#x}", file, frame.offset);
-  return fmt::format("{} {}", file, ShortName(frame.function));
+  if (!frame.function.empty()) return ShortName(frame.function);
+  const std::string& file = frame.file.empty() ? frame.module : frame.file;
+  return fmt::format("{}+{:#x}", file.substr(file.rfind('/') + 1), frame.offset);
 }
 
 // In how many sites each function of native code is.

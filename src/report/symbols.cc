@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,14 +22,17 @@ namespace {
 
 using callsite::Frame;
 
+constexpr uint32_t kMostBuildIdBytes = 64;  // SHA-1 has 20
+
 // An ELF file, open to be read.
 class ElfFile {
  public:
-  explicit ElfFile(const std::string& path)
-      // A path of a recording may lead anywhere: nothing is waited for.
-      : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+  explicit ElfFile(const std::string& path) {
+    // A path of a recording may lead anywhere: no device is opened, nothing is waited for.
     struct stat status;
-    if (file_ < 0 || fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+    file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file_ < 0) return;
     elf_ = elf_begin(file_, ELF_C_READ_MMAP, nullptr);
     if (elf_ != nullptr && elf_kind(elf_) == ELF_K_ELF) return;
     elf_end(elf_);
@@ -87,7 +89,8 @@ class ElfFile {
       if (at == 0) return "";
       const char* bytes = static_cast<const char*>(notes->d_buf);
       const std::string_view owner(bytes + name, head.n_namesz);
-      if (head.n_type == NT_GNU_BUILD_ID && owner == std::string_view("GNU", 4))
+      if (head.n_type == NT_GNU_BUILD_ID && head.n_descsz <= kMostBuildIdBytes &&
+          owner == std::string_view("GNU", 4))
         return absl::BytesToHexString({bytes + content, head.n_descsz});
     }
     return "";

@@ -106,8 +106,8 @@ TEST_F(ReportCommand, SitesHaveTheNamesOfTheProgramsFunctions) {
   Record("job.ebp");
   const Outcome outcome = Ebbtide({"report", "job.ebp"});
   EXPECT_EQ(outcome.code, 0) << outcome;
-  EXPECT_THAT(outcome.out, HasSubstr("ebbtide-demo-trainer demo::Trainer::Forward"));
-  EXPECT_THAT(outcome.out, HasSubstr("Trainer::AddOptimizerState"));
+  EXPECT_THAT(outcome.out, HasSubstr("\ndemo::Trainer::Forward "));
+  EXPECT_THAT(outcome.out, HasSubstr("\ndemo::Trainer::AddOptimizerState "));
   bool full = false;
   const json it = Json({"job.ebp"});
   for (const json& site : it["sites"]) {

@@ -263,6 +263,24 @@ TEST(Composition, RefusedAllocationsAreCountedAndTheFirstIsPlaced) {
   EXPECT_EQ(it->first_failure->phase, "forward");
 }
 
+TEST(Composition, AnyMomentCanBeTakenForThePeak) {
+  ProfileBuilder job;
+  const uint32_t gone = job.Alloc(8 * kMiB, 1);
+  job.Free(gone);
+  job.Alloc(3 * kMiB, 2);
+  job.profile.events.push_back({.kind = EventKind::kFailed, .bytes = 9 * kMiB});
+  const uint64_t failed = job.profile.events.size() - 1;
+  job.Alloc(7 * kMiB, 3);
+  const auto it = Compose(job.profile, std::nullopt, std::vector<Kind>(3), {.at = failed});
+  EXPECT_EQ(it->peak_bytes, 3 * kMiB);
+  EXPECT_EQ(it->peak.event, failed);
+  ASSERT_EQ(it->site_uses.size(), 1u);
+  EXPECT_EQ(it->site_uses[0].site, 2u);
+  const auto empty = Compose(job.profile, std::nullopt, std::vector<Kind>(3), {.at = 1});
+  EXPECT_EQ(empty->peak_bytes, 0u);
+  EXPECT_EQ(empty->peak_blocks, 0u);
+}
+
 TEST(Composition, TheFunctionBehindThePeakIsNamed) {
   ProfileBuilder job;
   job.profile.functions = {{0, "fill"}, {1, "gemm"}};
