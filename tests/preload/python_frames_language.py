@@ -95,7 +95,8 @@ def through_native_callback():
 
 
 def through_c_functions():
-    return list(map(lambda _: sorted([1], key=lambda _: seen.append(shot()) or 0), [1])) and seen[-1]
+    key = lambda _: seen.append(shot()) or 0
+    return list(map(lambda _: sorted([1], key=key), [1])) and seen[-1]
 
 
 seen = []
