@@ -95,7 +95,8 @@ def through_native_callback():
 
 
 def through_c_functions():
-    return list(map(lambda _: sorted([1], key=lambda _: seen.append(shot()) or 0), [1])) and seen[-1]
+    key = lambda _: seen.append(shot()) or 0
+    return list(map(lambda _: sorted([1], key=key), [1])) and seen[-1]
 
 
 seen = []
@@ -307,6 +308,20 @@ def traced():
     return found
 
 
+def hot_loops():
+    """Long enough to be compiled where there is a compiler, 3.14's."""
+    def step(i):
+        return shot() if i >= 29990 else (i,)
+
+    found = set()
+    for i in range(30000):
+        result = step(i)
+        if i >= 29990:
+            found.add(result)
+    assert len(found) == 1, found
+    return found.pop()
+
+
 def foreign_identifiers():
     space = {"shot": shot}
     exec("class Sch\u00fcssel:\n  def \u5f00(self): return (lambda: shot())()\n"
@@ -371,5 +386,5 @@ SCENES = [
     through_native_callback, through_c_functions, two_lambdas_on_a_line, raising, foreign_names,
     far_down_a_file, recycled_code, comprehensions, class_bodies, special_methods,
     generators_driven_in_every_way, event_loop, called_back_from_c, signal_handler, deep, traced,
-    foreign_identifiers, packed_and_loose_files, below_native_frames,
+    hot_loops, foreign_identifiers, packed_and_loose_files, below_native_frames,
 ]
