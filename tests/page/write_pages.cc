@@ -1,0 +1,34 @@
+// Writes the pages that browser_test opens into the folder given.
+#include <cstdio>
+#include <string>
+
+#include "src/profile/steps.h"
+#include "src/report/html.h"
+#include "tests/page/job.h"
+
+namespace {
+
+using ebt::page::Job;
+using ebt::page::JobShape;
+
+bool WritePage(const JobShape& shape, const std::string& path) {
+  const Job job = ebt::page::MakeJob(shape);
+  const auto steps = ebt::profile::FindSteps(job.profile);
+  const absl::Status status = ebt::report::WriteHtml(job.profile, steps, job.kinds,
+                                                     ebt::report::RecordedNames(job.profile), path);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return status.ok();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const std::string folder = argv[1];
+  const bool written = WritePage({}, folder + "/job.html") &&
+                       WritePage({.steps = 3, .hostile = true}, folder + "/hostile.html") &&
+                       WritePage({.times = false}, folder + "/untimed.html") &&
+                       WritePage({.layers = 96, .steps = 86}, folder + "/large.html") &&
+                       WritePage({.layers = 0, .steps = 0}, folder + "/empty.html");
+  return written ? 0 : 1;
+}
