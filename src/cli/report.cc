@@ -3,6 +3,10 @@
 
 #include "src/base/log.h"
 #include "src/cli/options.h"
+#include "src/cli/report_files.h"
+#include "src/profile/kinds.h"
+#include "src/profile/reader.h"
+#include "src/profile/steps.h"
 #include "src/report/run_log.h"
 
 namespace ebt::cli {
@@ -13,9 +17,24 @@ constexpr size_t kDamageShown = 5;
 struct ReportOptions {
   std::string file;
   bool json = false;
+  ReportFiles files;
 };
 
+int WriteFiles(const ReportOptions& options) {
+  const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.file);
+  absl::Status status = profile.status();
+  if (status.ok()) {
+    const std::optional<profile::Steps> steps = profile::FindSteps(*profile);
+    status = WriteReportFiles(options.files, *profile, steps, profile::FindKinds(*profile, steps),
+                              report::RecordedNames(*profile));
+  }
+  if (status.ok()) return 0;
+  Log(LogLevel::kError, "{}", Message(status));
+  return kOwnFailure;
+}
+
 int Report(const ReportOptions& options) {
+  if (options.files.wanted()) return WriteFiles(options);
   const absl::StatusOr<report::RunLog> log = report::ReadRunLog(options.file);
   if (!log.ok()) {
     Log(LogLevel::kError, "{}", Message(log.status()));
@@ -36,9 +55,10 @@ int Report(const ReportOptions& options) {
 void AddReport(Invocation& invocation) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* report = invocation.app.add_subcommand("report", "Say what a run moved and waited for");
-  SetSynopsis(report, "RUNLOG [--json]");
+  SetSynopsis(report, "RUNLOG [--json] | PROFILE [--html FILE] [--trace FILE]");
   report->add_option("RUNLOG", options->file, "Log written by `ebbtide run --log`")->required();
   report->add_flag("--json", options->json, "Print the run and its last sample as one JSON object");
+  AddReportFileOptions(report, options->files);
   report->footer("Exit code: 0; 125 when the file cannot be read or is no run log.");
   report->callback([&invocation, options] {
     if (invocation.has_command) throw CLI::ExtrasError({"--"});

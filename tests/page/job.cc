@@ -57,7 +57,7 @@ class Maker {
                              {"argv", "train.py --layers N"},
                              {"pid", "4711"},
                              {"driver_version", "13000"}};
-    for (const char* name : {"_ZN2at6native6gemmIfEEvPKT_PS2_i", "gelu_forward", "gelu_backward",
+    for (const char* name : {"_ZN2at6native4gemmIfEEvPKT_PS2_i", "gelu_forward", "gelu_backward",
                              "layer_norm", "multi_tensor_adam", "fill"})
       job_.profile.functions.push_back({uint32_t(job_.profile.functions.size()), name});
     if (shape.hostile) MakeHostile();

@@ -63,7 +63,7 @@ class App {
 
   // Everything that depends on the memory or the axis.
   placeAll() {
-    this.blockmap.placeAxis(this.axis);
+    this.blockmap.placeBlocks();
     this.blockmap.setLayout(this.layoutKind());
     this.table.totals = totalsOfSites(this.recording, this.blocks, this.blockmap.begin, this.blockmap.end);
     this.useMoment();

@@ -33,10 +33,8 @@ class BlockMap extends Chart {
     this.high = Math.max(this.layout.top, 512);
   }
 
-  placeAxis(axis) {
-    const {recording} = this.app;
-    this.begin = axis.ofEvents(recording.alloc, recording.count);
-    this.end = Float64Array.from(recording.free, (event) => axis.ofEvent(event));
+  placeBlocks() {
+    Object.assign(this, this.app.memory.lives());
   }
 
   paint() {

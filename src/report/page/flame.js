@@ -2,6 +2,8 @@
 // their bytes.
 
 const ROW = 19;
+const STRIP = 4;  // pixels of a frame that show the kinds in it
+const NO_KIND = -1;
 
 class FlameNode {
   constructor(text, parent) {
@@ -42,8 +44,10 @@ class FlameNode {
     }
   }
 
+  // The kind of nearly all of it, or NO_KIND.
   get mainKind() {
-    return this.kinds.indexOf(Math.max(...this.kinds));
+    const most = this.kinds.indexOf(Math.max(...this.kinds));
+    return this.kinds[most] >= 0.98 * this.bytes ? most : NO_KIND;
   }
 }
 
@@ -143,16 +147,29 @@ class Flame extends Chart {
     (this.rows[node.depth] ??= []).push({node, left, right: left + wide});
     const name = this.nameOf(node);
     const hit = query !== '' && name.toLowerCase().includes(query);
-    const colour = node.parent ? colours.kinds[node.mainKind] : colours.line;
+    const kind = node.mainKind;
+    const colour = kind === NO_KIND ? colours.line : colours.kinds[kind];
     const top = node.depth * ROW;
     context.globalAlpha = above ? 0.45 : query !== '' && !hit ? 0.3 : 1;
     context.fillStyle = hit ? colours.hit : colour;
     context.fillRect(left, top, Math.max(wide - 0.75, 0.4), ROW - 1);
+    if (kind === NO_KIND && !hit) this.paintStrip(context, node, left, top + ROW - 1 - STRIP, wide - 0.75);
     context.globalAlpha = 1;
     if (wide < 34) return;
     context.fillStyle = hit ? '#ffffff' : above || query !== '' ? colours.ink
-      : node.parent ? Colours.inkOn(colour) : colours.ink;
-    context.fillText(fitted(context, shortFrame(name), wide - 10), left + 5, top + ROW / 2);
+      : Colours.inkOn(colour);
+    const middle = top + (kind === NO_KIND ? ROW - STRIP : ROW) / 2;
+    context.fillText(fittedFrame(context, name, wide - 10), left + 5, middle);
+  }
+
+  paintStrip(context, node, left, top, wide) {
+    let at = left;
+    for (const kind of STACKED) {
+      const part = wide * node.kinds[kind] / node.bytes;
+      context.fillStyle = this.app.colours.kinds[kind];
+      context.fillRect(at, top, part, STRIP);
+      at += part;
+    }
   }
 
   frameText(node) {
@@ -214,7 +231,8 @@ class Flame extends Chart {
   showAll() {}
 
   letGo() {
-    this.app.tip.hide();
+    this.chosen = null;
+    super.letGo();
   }
 
   keyPressed(event) {
@@ -246,9 +264,13 @@ class Flame extends Chart {
   }
 }
 
-// Paths down to their last two parts.
-function shortFrame(name) {
-  return name.replace(/^\S*\/([^/\s]+\/[^/\s]+)/, '$1');
+// A frame's name in the longest form that fits: with two parts of the path, one, or the function.
+function fittedFrame(context, name, most) {
+  const two = name.replace(/^\S*\/([^/\s]+\/[^/\s]+)/, '$1');
+  const one = two.replace(/^\S*\//, '');
+  const none = one.replace(/^\S+:\d+ /, '');
+  const fits = [two, one].find((text) => context.measureText(text).width <= most);
+  return fits ?? fitted(context, none, most);
 }
 
 // As much of `text` as is no wider than `most`.

@@ -2,7 +2,7 @@
 
 // By address. Stretches of addresses that no block ever has are left out.
 function addressLayout(recording, blocks) {
-  const order = Array.from(blocks).sort((a, b) => recording.address[a] - recording.address[b]);
+  const order = Uint32Array.from(blocks).sort((a, b) => recording.address[a] - recording.address[b]);
   const low = new Float64Array(recording.count);
   let begin = 0;  // of the stretch: where it begins in the picture, and by address
   let address = 0;

@@ -18,12 +18,14 @@ class Memory {
     this.count = changes;
     this.event = new Uint32Array(changes);
     this.kind = new Uint8Array(changes);
+    this.block = new Int32Array(changes);
     this.delta = new Float64Array(changes);
     let at = 0;
     for (let event = 0; event < recording.events; ++event) {
       const block = changedBlock[event];
       if (block === NO_BLOCK) continue;
       this.event[at] = event;
+      this.block[at] = block;
       this.kind[at] = recording.kind[block];
       this.delta[at++] = recording.alloc[block] === event ? recording.bytes[block] : -recording.bytes[block];
     }
@@ -44,6 +46,18 @@ class Memory {
   setAxis(axis) {
     this.axis = axis;
     this.x = axis.ofEvents(this.event, this.count);
+  }
+
+  // {begin, end}: where on the axis each of this memory's blocks begins and ends.
+  lives() {
+    const begin = new Float64Array(this.recording.count);
+    const end = new Float64Array(this.recording.count).fill(this.axis.high);
+    for (let i = 0; i < this.count; ++i) {
+      const block = this.block[i];
+      if (this.recording.alloc[block] === this.event[i]) begin[block] = this.x[i];
+      else end[block] = this.x[i];
+    }
+    return {begin, end};
   }
 
   // Bytes of each kind when the first `changes` changes have happened.

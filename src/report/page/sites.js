@@ -27,8 +27,8 @@ function totalsOfSites(recording, blocks, begin, end) {
     total.kinds.add(recording.kind[block]);
   }
   for (const total of totals) {
-    total.lives.sort((a, b) => a - b);
-    total.life = total.lives.length > 0 ? total.lives[total.lives.length >> 1] : 0;
+    const lives = Float64Array.from(total.lives).sort();
+    total.life = lives.length > 0 ? lives[lives.length >> 1] : 0;
     delete total.lives;
   }
   return totals;

@@ -54,7 +54,7 @@ class Timeline extends Chart {
         const path = this.areaPath(below, above, wide);
         context.fillStyle = colours.kinds[kind];
         context.fill(path);
-        this.paintSeparator(context, above, wide);
+        this.paintSeparator(context, below, wide);
       }
       below = above;
     }
@@ -82,14 +82,14 @@ class Timeline extends Chart {
   }
 
   // A hair of paper between two kinds, for eyes that see their colours alike.
-  paintSeparator(context, above, wide) {
+  paintSeparator(context, edge, wide) {
     context.strokeStyle = this.app.colours.paper;
     context.lineWidth = 0.75;
     context.beginPath();
-    for (let i = 0; i < above.length; ++i) {
-      if (i > 0 && above[i] === above[i - 1] && i + 1 < above.length) continue;
-      if (i > 0) context.lineTo(LEFT + i * wide, this.yOf(above[i - 1]));
-      context.lineTo(LEFT + i * wide, this.yOf(above[i]));
+    for (let i = 0; i < edge.length; ++i) {
+      if (i > 0 && edge[i] === edge[i - 1] && i + 1 < edge.length) continue;
+      if (i > 0) context.lineTo(LEFT + i * wide, this.yOf(edge[i - 1]));
+      context.lineTo(LEFT + i * wide, this.yOf(edge[i]));
     }
     context.stroke();
   }
