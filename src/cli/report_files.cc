@@ -33,7 +33,8 @@ absl::Status WriteReportFiles(const ReportFiles& files, const profile::Profile& 
     const absl::Status status =
         report::WriteTrace(profile, steps, kinds, names, files.trace, options);
     if (!status.ok()) return status;
-    Log(LogLevel::kWarning, "wrote {}: open it at ui.perfetto.dev or chrome://tracing", files.trace);
+    Log(LogLevel::kWarning, "wrote {}: open it in ui.perfetto.dev or chrome://tracing",
+        files.trace);
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,7 @@ using profile::Kind;
 
 constexpr size_t kLongestName = 400;
 constexpr size_t kTopSites = 10;
+constexpr size_t kMostFrames = 256;  // of a stack: the innermost
 
 std::string Hex(uint64_t number) { return fmt::format("{:#x}", number); }
 
@@ -116,8 +117,12 @@ SiteNumbers NumberSites(const profile::Profile& profile) {
 json SitesAsJson(const PageSource& source, const SiteNumbers& sites, Texts& texts) {
   json out = json::array();
   for (uint64_t id : sites.ids) {
+    std::vector<std::string> stack = source.names.frames(id);
+    const size_t left_out = stack.size() - std::min(stack.size(), kMostFrames);
+    stack.resize(stack.size() - left_out);
+    if (left_out > 0) stack.push_back(fmt::format("{} more frames", left_out));
     json frames = json::array();
-    for (const std::string& frame : source.names.frames(id)) frames.push_back(texts.Add(frame));
+    for (const std::string& frame : stack) frames.push_back(texts.Add(frame));
     out.push_back({{"id", Hex(id)},
                    {"name", Clipped(source.names.site(id), kLongestName)},
                    {"frames", std::move(frames)}});

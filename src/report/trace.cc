@@ -1,7 +1,7 @@
 #include "src/report/trace.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -98,12 +98,14 @@ class TraceWriter {
   }
 
  private:
-  // Microseconds since the first event.
+  // Microseconds since the first event, in whole nanoseconds: so is the difference of two, and a
+  // slice never reaches into the next one.
   double At(uint64_t event) const {
-    return times_.known() ? (times_.At(event) - times_.points().front().ms) * 1000 : double(event);
+    if (!times_.known()) return double(event);
+    return std::round((times_.At(event) - times_.points().front().ms) * 1e6) / 1000;
   }
 
-  // What an event of the trace is made of: the members that all have, then its own.
+  // One event of the trace.
   template <typename... Args>
   void Add(fmt::format_string<Args...> format, Args&&... args) {
     line_.clear();
@@ -123,7 +125,8 @@ class TraceWriter {
   void NameThread(int thread, const std::string& name) {
     Add(R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_name","args":{{"name":{2}}}}})",
         kWorkProcess, thread, Quoted(name));
-    Add(R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_sort_index","args":{{"sort_index":{1}}}}})",
+    Add(R"({{"ph":"M","pid":{0},"tid":{1},"name":"thread_sort_index",)"
+        R"("args":{{"sort_index":{1}}}}})",
         kWorkProcess, thread);
   }
 

@@ -140,7 +140,8 @@ class Browser:
                  'behavior: "instant"})', selector)
         left, top = self.run('const box = document.querySelector(arguments[0])'
                              '.getBoundingClientRect(); return [box.left, box.top]', selector)
-        actions = [{'type': 'pointerMove', 'duration': 0, 'x': round(left + x), 'y': round(top + y)}]
+        actions = [{'type': 'pointerMove', 'duration': 0,
+                    'x': round(left + x), 'y': round(top + y)}]
         if click:
             actions += [{'type': 'pointerDown', 'button': 0}, {'type': 'pointerUp', 'button': 0}]
         self._act({'type': 'pointer', 'id': 'mouse', 'parameters': {'pointerType': 'mouse'},

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Opens pages of recordings made on paper in a headless Chromium, and uses them.
 
-What a page says is compared with the JSON that it holds, as tests/page/recorded.py reads it. No page
-may ask for anything but itself, or have anything to say on the console.
+What a page says is compared with the JSON that it holds, as tests/page/recorded.py reads it. No
+page may ask for anything but itself, or have anything to say on the console.
 
   page_test.py WRITE_PAGES [unittest's arguments]    WRITE_PAGES: the program that writes the pages
 
-EBBTIDE_PAGE_SHOTS=FOLDER keeps a picture of each view. Exit code 77, and one line that says why, where
-there is no browser.
+EBBTIDE_PAGE_SHOTS=FOLDER keeps a picture of each view. Exit code 77, and one line that says why,
+where there is no browser.
 """
 import os
 import pathlib
@@ -23,8 +23,8 @@ from browser import Browser
 from recorded import Recorded, count_text, size_text
 
 WRITE_PAGES = ''
-KEYS = {'Tab': '\ue004', 'Enter': '\ue007', 'Escape': '\ue00c', 'Left': '\ue012', 'Up': '\ue013',
-        'Right': '\ue014', 'Down': '\ue015', 'Home': '\ue011', 'Shift': '\ue008', 'Control': '\ue009'}
+KEYS = {'Tab': '\ue004', 'Enter': '\ue007', 'Escape': '\ue00c', 'Home': '\ue011',
+        'Left': '\ue012', 'Up': '\ue013', 'Right': '\ue014', 'Down': '\ue015'}
 # Of the processor, on the page's thread, whatever else the machine does meanwhile.
 READY_SECONDS = 2
 FRAME_SECONDS = 0.1
@@ -219,12 +219,13 @@ class BlocksTest(PageTest):
     def assert_told(self, tip):
         """That a block's box says what its columns say."""
         block = int(re.search(r'block ([\d\u2009]+)', tip)[1].replace('\u2009', ''))
-        self.assertTrue(tip.startswith(f'{size_text(self.told.bytes[block])} {self.told.kinds[block]}'),
-                        tip)
+        head = f'{size_text(self.told.bytes[block])} {self.told.kinds[block]}'
+        self.assertTrue(tip.startswith(head), tip)
         self.assertIn(self.told.site_name(self.told.site[block]), tip)
         self.assertIn(f'touches{count_text(self.told.touches[block])}', tip)
         if self.told.end[block] is not None:
-            self.assertIn(count_text(self.told.end[block] - self.told.begin[block]) + ' events', tip)
+            life = self.told.end[block] - self.told.begin[block]
+            self.assertIn(f'life{count_text(life)} event', tip)
         else:
             self.assertIn('never freed', tip)
         return block
@@ -245,7 +246,8 @@ class BlocksTest(PageTest):
         block = self.hover_in_ms(700, 300)
         self.browser.point('#blockmap canvas', 700, 300, click=True)
         site = self.told.recording['sites'][self.told.site[block]]['id']
-        self.assertEqual(site, self.browser.run('return document.activeElement.closest("tr").dataset.site'))
+        self.assertEqual(site, self.browser.run(
+            'return document.activeElement.closest("tr").dataset.site'))
         self.assertEqual(self.told.frames(self.told.site[block]), self.texts('tr.stack li'))
 
     def hover_in_ms(self, x, y):
@@ -265,8 +267,8 @@ class BlocksTest(PageTest):
     def test_blocks_can_be_packed(self):
         self.open('job')
         self.assertEqual(['By address', 'Packed'], self.texts('#layout option'))
-        self.browser.run('const layout = document.querySelector("#layout"); layout.value = "packed";'
-                         'layout.dispatchEvent(new Event("change"))')
+        self.browser.run('const layout = document.querySelector("#layout");'
+                         'layout.value = "packed"; layout.dispatchEvent(new Event("change"))')
         self.assertIsNotNone(self.hover_in_ms(700, 300))
 
 
@@ -288,14 +290,15 @@ class FlameTest(PageTest):
     def test_frames_are_as_wide_as_their_bytes(self):
         self.open('job')
         self.browser.point('#flamegraph canvas', 60, 8)
-        self.assertIn(size_text(self.told.summary['spaces'][0]['peak_bytes']), self.text('#tip'))
-        for site in self.told.summary['spaces'][0]['top_sites'][:1]:
-            width = self.browser.run('return document.querySelector("#flamegraph canvas").clientWidth')
-            edge = width * site['bytes'] / self.told.summary['spaces'][0]['peak_bytes']
-            self.browser.point('#flamegraph canvas', round(edge) - 3, 3 * 19 + 8)
-            self.assertIn('adamw.py:20', self.text('#tip'))
-            self.browser.point('#flamegraph canvas', round(edge) + 3, 3 * 19 + 8)
-            self.assertNotIn('adamw.py:20', self.text('#tip'))
+        space = self.told.summary['spaces'][0]
+        self.assertIn(size_text(space['peak_bytes']), self.text('#tip'))
+        width = self.browser.run(
+            'return document.querySelector("#flamegraph canvas").clientWidth')
+        edge = round(width * space['top_sites'][0]['bytes'] / space['peak_bytes'])
+        self.browser.point('#flamegraph canvas', edge - 3, 3 * 19 + 8)
+        self.assertIn('adamw.py:20', self.text('#tip'))
+        self.browser.point('#flamegraph canvas', edge + 3, 3 * 19 + 8)
+        self.assertNotIn('adamw.py:20', self.text('#tip'))
 
     def test_arrows_go_from_frame_to_frame(self):
         self.open('job')
@@ -341,7 +344,8 @@ class SitesTest(PageTest):
         self.open('job')
         for first, reverse in (('descending', True), ('ascending', False)):
             self.browser.click('button[data-sort="all"]')
-            made = [int(text.replace('\u2009', '')) for text in self.texts('tr.site td:nth-child(5)')]
+            made = [int(text.replace('\u2009', ''))
+                    for text in self.texts('tr.site td:nth-child(5)')]
             self.assertEqual(sorted(made, reverse=reverse), made)
             self.assertEqual(first, self.browser.run(
                 'return document.querySelector("button[data-sort=all]").parentNode.ariaSort'))
@@ -349,11 +353,11 @@ class SitesTest(PageTest):
     def test_a_row_opens_to_its_stack(self):
         self.open('job')
         self.browser.click('tr.site button')
-        self.assertEqual(self.told.frames(self.browser_site()), self.texts('tr.stack li'))
+        self.assertEqual(self.told.frames(self.first_site()), self.texts('tr.stack li'))
         self.browser.press(KEYS['Enter'])
         self.assertEqual([], self.texts('tr.stack li'))
 
-    def browser_site(self):
+    def first_site(self):
         site = self.browser.run('return document.querySelector("tr.site").dataset.site')
         return [each['id'] for each in self.told.recording['sites']].index(site)
 
@@ -392,15 +396,15 @@ class LookTest(PageTest):
             self.browser.press(KEYS['Tab'])
             reached.append(self.browser.run(
                 'const at = document.activeElement; return at.id || at.closest("[id]")?.id'))
-        for name in ('search', 'theme', 'axis', 'show-all', 'overview', 'timeline', 'blockmap', 'layout',
-                     'flamegraph', 'site-table'):
+        for name in ('search', 'theme', 'axis', 'show-all', 'overview', 'timeline', 'blockmap',
+                     'layout', 'flamegraph', 'site-table'):
             self.assertIn(name, reached)
 
     def test_controls_and_charts_have_names(self):
         self.open('job')
         nameless = self.browser.run(
-            'return [...document.querySelectorAll("button, input, select, canvas[tabindex]")].filter('
-            '(each) => !(each.getAttribute("aria-label") || each.textContent.trim()))'
+            'return [...document.querySelectorAll("button, input, select, canvas[tabindex]")]'
+            '.filter((each) => !(each.getAttribute("aria-label") || each.textContent.trim()))'
             '.map((each) => each.outerHTML)')
         self.assertEqual([], nameless)
 
@@ -438,8 +442,9 @@ class LargeTest(PageTest):
             self.browser.press(key)
         frame = (self.processor_seconds() - before) / len(keys)
         wall = int(self.browser.run('return document.documentElement.dataset.ready'))
-        print(f'large: ready after {ready:.2f} s of the processor, {wall / 1000:.2f} s in all; a redraw '
-              f'takes {1000 * frame:.0f} ms; {(self.folder / "large.html").stat().st_size / 2**20:.1f} MiB')
+        size = (self.folder / 'large.html').stat().st_size
+        print(f'large: {size / 2**20:.1f} MiB, ready after {ready:.2f} s of the processor, '
+              f'{wall / 1000:.2f} s in all; a redraw takes {1000 * frame:.0f} ms')
         self.keep_picture('large')
         self.assertLess(ready, READY_SECONDS)
         self.assertLess(frame, FRAME_SECONDS)

@@ -1,4 +1,4 @@
-"""What a page holds of its recording: the two JSON objects, and the columns read by their description.
+"""What a page holds of its recording: two JSON objects, and columns read by their description.
 
 A second reading: src/report/column.h and block_columns.h say how they are written.
 """
@@ -61,7 +61,8 @@ class Recorded:
         for step in columns['alloc']:
             at += step
             self.begin.append(at)
-        self.end = [begin + life if life else None for begin, life in zip(self.begin, columns['life'])]
+        self.end = [begin + life if life else None
+                    for begin, life in zip(self.begin, columns['life'])]
 
     def live_at(self, event):
         """The blocks that are live right behind an event."""

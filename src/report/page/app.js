@@ -1,6 +1,9 @@
 // What the charts, the table and the controls share: the recording, the stretch and the moment that
 // are shown, the kinds, the search, the colours.
 
+const BLOCKS_HINT =
+    'Time across, place in memory up. Ticks are touches; a click opens the site.';
+
 class App {
   constructor(summary, data) {
     this.summary = summary;
@@ -22,6 +25,7 @@ class App {
     this.flame = new Flame(this);
     this.table = new SiteTable(this);
     this.placeAll();
+    this.sayBlock(NO_BLOCK);
   }
 
   // One of the recording's memories (devices).
@@ -65,7 +69,8 @@ class App {
   placeAll() {
     this.blockmap.placeBlocks();
     this.blockmap.setLayout(this.layoutKind());
-    this.table.totals = totalsOfSites(this.recording, this.blocks, this.blockmap.begin, this.blockmap.end);
+    this.table.totals =
+        totalsOfSites(this.recording, this.blocks, this.blockmap.begin, this.blockmap.end);
     this.useMoment();
   }
 
@@ -97,8 +102,9 @@ class App {
     this.hits = null;
     if (this.query !== '') {
       const found = recording.texts.map((each) => each.toLowerCase().includes(this.query));
-      this.hits = recording.sites.map((site) => site.name.toLowerCase().includes(this.query)
-        || site.frames.some((frame) => found[frame]));
+      this.hits = recording.sites.map(
+          (site) => site.name.toLowerCase().includes(this.query) ||
+              site.frames.some((frame) => found[frame]));
     }
     this.paintTexts();
     this.blockmap.paint();
@@ -159,28 +165,33 @@ class App {
   }
 
   showSteps() {
-    if (this.stepStarts.length > 1) this.view.show(this.stepStarts[0], this.stepStarts[this.stepStarts.length - 1]);
+    if (this.stepStarts.length > 1)
+      this.view.show(this.stepStarts[0], this.stepStarts[this.stepStarts.length - 1]);
   }
 
   // "event 1 234, 12.30 ms, step 2"
   momentText(event) {
     if (event < 0) return 'before the first event';
     const parts = [`event ${countText(event)}`];
-    if (this.recording.timesKnown) parts.unshift(durationText(Axis.between(event, ...this.timeColumns())));
+    if (this.recording.timesKnown)
+      parts.unshift(durationText(Axis.between(event, ...this.timeColumns())));
     const step = upperBound(this.recording.stepStarts, event);
     if (step > 0 && step < this.recording.stepStarts.length) parts.push(`step ${step}`);
     return parts.join(', ');
   }
 
   timeColumns() {
-    this.times ??= [this.recording.times.map((point) => point[0]), this.recording.times.map((point) => point[1])];
+    this.times ??= [
+      this.recording.times.map((point) => point[0]), this.recording.times.map((point) => point[1])
+    ];
     return this.times;
   }
 
   paintTexts() {
     const total = this.table.liveBytes;
     const atPeak = this.moment === this.peakEvent;
-    const text = `${atPeak ? 'Peak' : 'Moment'}: ${sizeText(total)} live · ${this.momentText(this.moment)}`;
+    const text =
+        `${atPeak ? 'Peak' : 'Moment'}: ${sizeText(total)} live · ${this.momentText(this.moment)}`;
     document.getElementById('moment').textContent = text;
     document.getElementById('to-peak').disabled = atPeak;
     const short = atPeak ? 'at the peak' : `at ${this.momentText(this.moment)}`;
@@ -214,13 +225,20 @@ class App {
   say(event) {
     const sums = this.memory.atEvent(event);
     document.getElementById('moment').textContent =
-      `Cursor: ${sizeText(sumShown(sums, this.shown))} live · ${this.momentText(event)}`;
+        `Cursor: ${sizeText(sumShown(sums, this.shown))} live · ${this.momentText(event)}`;
   }
 
   sayBlock(block) {
+    if (block === NO_BLOCK) {
+      this.announce(BLOCKS_HINT);
+      return;
+    }
     const {recording} = this;
-    this.announce(block === NO_BLOCK ? '' : `Block ${countText(block)}: ${sizeText(recording.bytes[block])} `
-      + `${KINDS[recording.kind[block]]}, ${recording.siteName(recording.site[block])}, `
-      + `${plural(recording.touches[block], 'touch').replace('touchs', 'touches')}`);
+    const parts = [
+      `${sizeText(recording.bytes[block])} ${KINDS[recording.kind[block]]}`,
+      recording.siteName(recording.site[block]),
+      plural(recording.touches[block], 'touch', 'touches'),
+    ];
+    this.announce(`Block ${countText(block)}: ${parts.join(', ')}`);
   }
 }

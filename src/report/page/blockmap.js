@@ -4,8 +4,10 @@
 
 class BlockMap extends Chart {
   constructor(app) {
-    super(app, 'blockmap', 380, 'Blocks by time and place in memory. Arrows go from block to block, '
-      + 'plus and minus zoom, Control with up and down zooms in height, Enter shows the site.');
+    super(
+        app, 'blockmap', 380,
+        'Blocks by time and place in memory. Arrows go from block to block, ' +
+            'plus and minus zoom, Control with up and down zooms in height, Enter shows the site.');
     this.top = 6;
     this.bottom = this.height - 24;
     this.layouts = new Map();
@@ -39,7 +41,8 @@ class BlockMap extends Chart {
 
   paint() {
     const context = this.start(this.picture);
-    this.paintSizeTicks(context, sizeTicks(this.low, this.high, 7), (bytes) => this.yOf(bytes), false);
+    this.paintSizeTicks(
+        context, sizeTicks(this.low, this.high, 7), (bytes) => this.yOf(bytes), false);
     this.rasterize(context);
     this.paintTimeTicks(context, this.bottom);
     context.strokeStyle = this.app.colours.line;
@@ -73,7 +76,8 @@ class BlockMap extends Chart {
       if (this.begin[block] > view.high) break;
       if (this.end[block] >= view.low) this.fillBlock(block, view.low, perX, perY, width, height);
     }
-    context.putImageData(this.image, Math.round(LEFT * this.scale), Math.round(this.top * this.scale));
+    context.putImageData(
+        this.image, Math.round(LEFT * this.scale), Math.round(this.top * this.scale));
   }
 
   fillBlock(block, viewLow, perX, perY, width, height) {
@@ -83,7 +87,8 @@ class BlockMap extends Chart {
     const kind = recording.kind[block];
     if (high <= this.low || low >= this.high || !shown[kind] || high === low) return;
     const left = Math.max(0, Math.floor((this.begin[block] - viewLow) * perX));
-    const right = Math.min(width, Math.max(left + 1, Math.floor((this.end[block] - viewLow) * perX)));
+    const right =
+        Math.min(width, Math.max(left + 1, Math.floor((this.end[block] - viewLow) * perX)));
     const top = Math.max(0, Math.floor((this.high - high) * perY));
     const bottom = Math.min(height, Math.max(top + 1, Math.floor((this.high - low) * perY)));
     const faint = hits !== null && !hits[recording.site[block]];
@@ -101,7 +106,8 @@ class BlockMap extends Chart {
   blockAt(x, y) {
     const column = Math.floor((x - LEFT) * this.scale);
     const row = Math.floor((y - this.top) * this.scale);
-    if (column < 0 || row < 0 || column >= this.image.width || row >= this.image.height) return NO_BLOCK;
+    if (column < 0 || row < 0 || column >= this.image.width || row >= this.image.height)
+      return NO_BLOCK;
     return this.blockOf[row * this.image.width + column];
   }
 
@@ -134,8 +140,9 @@ class BlockMap extends Chart {
   describe(block) {
     const {recording, axis} = this.app;
     const head = element('div');
-    head.append(swatch(recording.kind[block]), element('b', sizeText(recording.bytes[block])),
-      ` ${KINDS[recording.kind[block]]} · block ${countText(block)}`);
+    head.append(
+        swatch(recording.kind[block]), element('b', sizeText(recording.bytes[block])),
+        ` ${KINDS[recording.kind[block]]} · block ${countText(block)}`);
     const site = element('div', recording.siteName(recording.site[block]));
     const ends = recording.free[block] === Infinity ? 'never freed' : axis.text(this.end[block]);
     const rows = [
@@ -149,7 +156,8 @@ class BlockMap extends Chart {
   }
 
   touchText(block) {
-    return this.app.recording.touches[block] === 0 ? 'never' : countText(this.app.recording.touches[block]);
+    return this.app.recording.touches[block] === 0 ? 'never' :
+                                                     countText(this.app.recording.touches[block]);
   }
 
   // The first few by name, and the last.
@@ -157,10 +165,14 @@ class BlockMap extends Chart {
     const {recording, axis} = this.app;
     const begin = recording.listedBegin[block];
     const end = recording.listedBegin[block + 1];
-    const line = (work) => element('div', `${axis.text(axis.ofEvent(recording.workEvent[work]))}  `
-      + shorten(recording.workName(work), 90), 'soft');
+    const line = (work) => element(
+        'div',
+        `${axis.text(axis.ofEvent(recording.workEvent[work]))}  ` +
+            shorten(recording.workName(work), 90),
+        'soft');
     const lines = [];
-    for (let at = begin; at < Math.min(end, begin + 5); ++at) lines.push(line(recording.listed[at]));
+    for (let at = begin; at < Math.min(end, begin + 5); ++at)
+      lines.push(line(recording.listed[at]));
     const more = recording.touches[block] - lines.length;
     if (more > 1) lines.push(element('div', `… ${countText(more - 1)} more …`, 'soft'));
     if (more > 0) lines.push(line(recording.lastTouch[block]));
@@ -175,8 +187,10 @@ class BlockMap extends Chart {
       this.paintOutline();
       this.app.sayBlock(block);
     }
-    if (block === NO_BLOCK) this.app.tip.hide();
-    else this.app.tip.show(clientX, clientY, ...this.describe(block));
+    if (block === NO_BLOCK)
+      this.app.tip.hide();
+    else
+      this.app.tip.show(clientX, clientY, ...this.describe(block));
   }
 
   clicked(x, y) {
@@ -262,8 +276,10 @@ class BlockMap extends Chart {
     const top = (this.yOf(low + this.app.recording.bytes[block]) - this.top) * this.scale;
     const bottom = (this.yOf(low) - this.top) * this.scale;
     if (right < 0 || left > width || bottom < 0 || top > height) return null;
-    return [Math.floor((clip(left, width) + clip(right, width)) / 2),
-      Math.floor((clip(top, height) + clip(bottom, height)) / 2)];
+    return [
+      Math.floor((clip(left, width) + clip(right, width)) / 2),
+      Math.floor((clip(top, height) + clip(bottom, height)) / 2)
+    ];
   }
 
   goTo(block) {
@@ -273,8 +289,9 @@ class BlockMap extends Chart {
     this.app.sayBlock(block);
     const [x, y] = this.middleOf(block) ?? [0, 0];
     const box = this.picture.getBoundingClientRect();
-    this.app.tip.show(box.left + LEFT + x / this.scale, box.top + this.top + y / this.scale,
-      ...this.describe(block));
+    this.app.tip.show(
+        box.left + LEFT + x / this.scale, box.top + this.top + y / this.scale,
+        ...this.describe(block));
   }
 }
 

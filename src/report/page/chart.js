@@ -211,13 +211,20 @@ class Chart {
   keyPressed(event) {
     const {view} = this.app;
     const middle = this.cursor ?? (view.low + view.high) / 2;
-    if (event.shiftKey && event.key === 'ArrowLeft') view.pan(-0.15);
-    else if (event.shiftKey && event.key === 'ArrowRight') view.pan(0.15);
-    else if (event.key === '+' || event.key === '=') view.zoom(1 / 1.6, middle);
-    else if (event.key === '-') view.zoom(1.6, middle);
-    else if (event.key === '0') view.show(this.app.axis.low, this.app.axis.high);
-    else if (event.key === 'p' || event.key === 'P') this.app.pickMoment(this.app.peakEvent);
-    else return false;
+    if (event.shiftKey && event.key === 'ArrowLeft')
+      view.pan(-0.15);
+    else if (event.shiftKey && event.key === 'ArrowRight')
+      view.pan(0.15);
+    else if (event.key === '+' || event.key === '=')
+      view.zoom(1 / 1.6, middle);
+    else if (event.key === '-')
+      view.zoom(1.6, middle);
+    else if (event.key === '0')
+      view.show(this.app.axis.low, this.app.axis.high);
+    else if (event.key === 'p' || event.key === 'P')
+      this.app.pickMoment(this.app.peakEvent);
+    else
+      return false;
     this.app.redraw();
     return true;
   }
@@ -233,13 +240,15 @@ class Chart {
   // The axes' lines and numbers. `sizes`: sizeTicks of the vertical axis, `yOf` its place.
   paintTimeTicks(context, bottom) {
     const {colours, view, axis} = this.app;
-    const ticks = timeTicks(view.low, view.high, Math.max(2, Math.floor(this.plotWidth / 110)), axis.inMs);
+    const ticks =
+        timeTicks(view.low, view.high, Math.max(2, Math.floor(this.plotWidth / 110)), axis.inMs);
     context.fillStyle = colours.soft;
     context.textAlign = 'center';
     context.textBaseline = 'top';
     for (const value of ticks.values) {
       const x = Math.round(this.xOf(value)) + 0.5;
-      context.fillText(ticks.text(value), Math.min(Math.max(x, LEFT + 18), this.width - RIGHT - 18), bottom + 5);
+      context.fillText(
+          ticks.text(value), Math.min(Math.max(x, LEFT + 18), this.width - RIGHT - 18), bottom + 5);
       context.fillRect(x - 0.5, bottom, 1, 3);
     }
   }

@@ -13,7 +13,8 @@ class Colours {
     }
     this.kinds = KINDS.map((kind) => colour(`kind-${kind.replace(' ', '-')}`));
     // Three shades, so that neighbours of a kind can be told apart where no edge fits.
-    this.kindPixels = this.kinds.map((text) => [1, 0.93, 0.86].map((light) => Colours.pixel(text, light)));
+    this.kindPixels =
+        this.kinds.map((text) => [1, 0.93, 0.86].map((light) => Colours.pixel(text, light)));
     this.kindEdges = this.kinds.map((text) => Colours.pixel(text, 0.72));
     this.kindFaint = this.kinds.map((text) => Colours.faint(text, this.paper));
     this.hitPixel = Colours.pixel(this.hit, 1);
@@ -34,7 +35,8 @@ class Colours {
 
   static faint(text, paper) {
     const ground = Colours.parts(paper);
-    return Colours.word(Colours.parts(text).map((part, i) => Math.round(ground[i] + (part - ground[i]) * 0.16)));
+    return Colours.word(
+        Colours.parts(text).map((part, i) => Math.round(ground[i] + (part - ground[i]) * 0.16)));
   }
 
   // Ink that can be read on a kind's colour.

@@ -74,8 +74,10 @@ function growTree(recording, uses) {
 
 class Flame extends Chart {
   constructor(app) {
-    super(app, 'flamegraph', ROW * 12, 'Flame graph by call site. Arrows go from frame to frame, Enter '
-      + 'zooms in, Escape shows the whole graph.');
+    super(
+        app, 'flamegraph', ROW * 12,
+        'Flame graph by call site. Arrows go from frame to frame, Enter ' +
+            'zooms in, Escape shows the whole graph.');
     document.getElementById('flame-reset').addEventListener('click', () => this.zoomTo(this.root));
   }
 
@@ -153,11 +155,13 @@ class Flame extends Chart {
     context.globalAlpha = above ? 0.45 : query !== '' && !hit ? 0.3 : 1;
     context.fillStyle = hit ? colours.hit : colour;
     context.fillRect(left, top, Math.max(wide - 0.75, 0.4), ROW - 1);
-    if (kind === NO_KIND && !hit) this.paintStrip(context, node, left, top + ROW - 1 - STRIP, wide - 0.75);
+    if (kind === NO_KIND && !hit)
+      this.paintStrip(context, node, left, top + ROW - 1 - STRIP, wide - 0.75);
     context.globalAlpha = 1;
     if (wide < 34) return;
-    context.fillStyle = hit ? '#ffffff' : above || query !== '' ? colours.ink
-      : Colours.inkOn(colour);
+    context.fillStyle = hit   ? '#ffffff' :
+        above || query !== '' ? colours.ink :
+                                Colours.inkOn(colour);
     const middle = top + (kind === NO_KIND ? ROW - STRIP : ROW) / 2;
     context.fillText(fittedFrame(context, name, wide - 10), left + 5, middle);
   }
@@ -173,7 +177,8 @@ class Flame extends Chart {
   }
 
   frameText(node) {
-    return `${this.nameOf(node)} · ${sizeText(node.bytes)} (${shareText(node.bytes, this.root.bytes)})`;
+    return `${this.nameOf(node)} · ${sizeText(node.bytes)} (${
+        shareText(node.bytes, this.root.bytes)})`;
   }
 
   nodeAt(x, y) {
@@ -188,8 +193,9 @@ class Flame extends Chart {
     if (!frame) return;
     context.strokeStyle = this.app.colours.mark;
     context.lineWidth = 1.5;
-    context.strokeRect(frame.left + 0.75, frame.node.depth * ROW + 0.75, Math.max(frame.right - frame.left - 2, 1),
-      ROW - 2.5);
+    context.strokeRect(
+        frame.left + 0.75, frame.node.depth * ROW + 0.75, Math.max(frame.right - frame.left - 2, 1),
+        ROW - 2.5);
   }
 
   frameOf(node) {
@@ -197,11 +203,13 @@ class Flame extends Chart {
   }
 
   describe(node) {
-    const rows = STACKED.filter((kind) => node.kinds[kind] > 0).sort((a, b) => node.kinds[b] - node.kinds[a])
-      .map((kind) => [KINDS[kind], sizeText(node.kinds[kind]), kind]);
+    const rows = STACKED.filter((kind) => node.kinds[kind] > 0)
+                     .sort((a, b) => node.kinds[b] - node.kinds[a])
+                     .map((kind) => [KINDS[kind], sizeText(node.kinds[kind]), kind]);
     const head = element('div');
-    head.append(element('b', sizeText(node.bytes)),
-      ` · ${shareText(node.bytes, this.root.bytes)} · ${plural(node.blocks, 'block')}`);
+    head.append(
+        element('b', sizeText(node.bytes)),
+        ` · ${shareText(node.bytes, this.root.bytes)} · ${plural(node.blocks, 'block')}`);
     return [element('div', this.nameOf(node)), head, Tip.rows(rows)];
   }
 
@@ -211,8 +219,10 @@ class Flame extends Chart {
       this.chosen = node;
       this.paintChosen();
     }
-    if (node) this.app.tip.show(clientX, clientY, ...this.describe(node));
-    else this.app.tip.hide();
+    if (node)
+      this.app.tip.show(clientX, clientY, ...this.describe(node));
+    else
+      this.app.tip.hide();
   }
 
   clicked(x, y) {
@@ -239,13 +249,20 @@ class Flame extends Chart {
     const node = this.chosen ?? this.focus;
     const siblings = node.parent ? node.parent.children : [node];
     const place = siblings.indexOf(node);
-    if (event.key === 'ArrowDown') this.goTo(node.children[0] ?? node);
-    else if (event.key === 'ArrowUp') this.goTo(node.parent ?? node);
-    else if (event.key === 'ArrowRight') this.goTo(siblings[place + 1] ?? node);
-    else if (event.key === 'ArrowLeft') this.goTo(siblings[place - 1] ?? node);
-    else if (event.key === 'Enter') this.zoomTo(node);
-    else if (event.key === 'Escape' && this.focus.parent) this.zoomTo(this.root);
-    else return false;
+    if (event.key === 'ArrowDown')
+      this.goTo(node.children[0] ?? node);
+    else if (event.key === 'ArrowUp')
+      this.goTo(node.parent ?? node);
+    else if (event.key === 'ArrowRight')
+      this.goTo(siblings[place + 1] ?? node);
+    else if (event.key === 'ArrowLeft')
+      this.goTo(siblings[place - 1] ?? node);
+    else if (event.key === 'Enter')
+      this.zoomTo(node);
+    else if (event.key === 'Escape' && this.focus.parent)
+      this.zoomTo(this.root);
+    else
+      return false;
     return true;
   }
 
@@ -254,11 +271,13 @@ class Flame extends Chart {
     if (!this.frameOf(node)) this.zoomTo(node.parent ?? node);
     this.paintChosen();
     const frame = this.frameOf(node);
-    this.box.scrollTop = Math.max(0, Math.min(this.box.scrollTop, node.depth * ROW),
-      (node.depth + 2) * ROW - this.box.clientHeight);
+    this.box.scrollTop = Math.max(
+        0, Math.min(this.box.scrollTop, node.depth * ROW),
+        (node.depth + 2) * ROW - this.box.clientHeight);
     const box = this.picture.getBoundingClientRect();
     if (frame) {
-      this.app.tip.show(box.left + frame.left + 8, box.top + node.depth * ROW + 8, ...this.describe(node));
+      this.app.tip.show(
+          box.left + frame.left + 8, box.top + node.depth * ROW + 8, ...this.describe(node));
     }
     this.app.announce(this.frameText(node));
   }
@@ -280,8 +299,10 @@ function fitted(context, text, most) {
   let high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >>> 1;
-    if (context.measureText(`${text.slice(0, middle)}…`).width <= most) low = middle;
-    else high = middle - 1;
+    if (context.measureText(`${text.slice(0, middle)}…`).width <= most)
+      low = middle;
+    else
+      high = middle - 1;
   }
   return low > 0 ? `${text.slice(0, low)}…` : '';
 }

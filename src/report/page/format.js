@@ -29,8 +29,8 @@ function durationText(ms) {
   return `${(ms * 1000).toFixed(1)} µs`;
 }
 
-function plural(count, noun) {
-  return `${countText(count)} ${noun}${count === 1 ? '' : 's'}`;
+function plural(count, noun, nouns = `${noun}s`) {
+  return `${countText(count)} ${count === 1 ? noun : nouns}`;
 }
 
 // The smallest of 1, 2, 5, 10, 20, 50 ... that is no less than `least`.
@@ -44,13 +44,18 @@ function roundStep(least) {
 
 // {values, text}: at most `most` places between low and high with round numbers of bytes.
 function sizeTicks(low, high, most) {
-  const unit = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(high, 1)) / 10)));
+  const unit =
+      Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log2(Math.max(high, 1)) / 10)));
   const scale = 1024 ** unit;
   const step = Math.max(roundStep((high - low) / scale / most), unit === 0 ? 1 : 0);
   const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step) + 1e-9)));
   const values = [];
-  for (let i = Math.ceil(low / scale / step); i * step * scale <= high; ++i) values.push(i * step * scale);
-  return {values, text: (bytes) => bytes === 0 ? '0' : `${(bytes / scale).toFixed(digits)} ${SIZES[unit]}`};
+  for (let i = Math.ceil(low / scale / step); i * step * scale <= high; ++i)
+    values.push(i * step * scale);
+  return {
+    values,
+    text: (bytes) => bytes === 0 ? '0' : `${(bytes / scale).toFixed(digits)} ${SIZES[unit]}`
+  };
 }
 
 // The same of milliseconds, or of events.

@@ -2,7 +2,8 @@
 
 // By address. Stretches of addresses that no block ever has are left out.
 function addressLayout(recording, blocks) {
-  const order = Uint32Array.from(blocks).sort((a, b) => recording.address[a] - recording.address[b]);
+  const order =
+      Uint32Array.from(blocks).sort((a, b) => recording.address[a] - recording.address[b]);
   const low = new Float64Array(recording.count);
   let begin = 0;  // of the stretch: where it begins in the picture, and by address
   let address = 0;
@@ -49,8 +50,10 @@ class Holes {
     let high = holes.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (holes[middle].place < place) low = middle + 1;
-      else high = middle;
+      if (holes[middle].place < place)
+        low = middle + 1;
+      else
+        high = middle;
     }
     holes.splice(low, 0, {place, bytes});
     this.join(low);
@@ -67,8 +70,9 @@ class Holes {
 
 // Packed from the bottom up in the order of allocation, whatever the addresses.
 function packedLayout(recording, blocks) {
-  const frees = Array.from(blocks).filter((block) => recording.free[block] !== Infinity)
-    .sort((a, b) => recording.free[a] - recording.free[b]);
+  const frees = Array.from(blocks)
+                    .filter((block) => recording.free[block] !== Infinity)
+                    .sort((a, b) => recording.free[a] - recording.free[b]);
   const low = new Float64Array(recording.count);
   const holes = new Holes();
   let next = 0;

@@ -29,7 +29,9 @@ function showFacts(app) {
   facts.push(fact('Sites', countText(summary.sites)));
   if (summary.steps) {
     const {count, launches, median_ms: ms} = summary.steps;
-    facts.push(fact('Steps', countText(count), `of ${plural(launches, 'launch').replace('launchs', 'launches')}`));
+    facts.push(fact(
+        'Steps', countText(count),
+        `of ${plural(launches, 'launch', 'launches')}`));
     if (ms !== undefined) facts.push(fact('Step', durationText(ms), 'median'));
   }
   facts.push(fact('Launches', countText(summary.launches)));
@@ -43,13 +45,18 @@ function showHead(app) {
   byId('program').textContent = program;
   document.title = `${program} – Ebbtide`;
   const parts = ['gpu', 'driver_version', 'argv', 'pid', 'rank', 'time', 'ebbtide']
-    .filter((key) => metadata[key]).map((key) => key === 'gpu' || key === 'argv' ? metadata[key]
-      : `${key.replace('_version', '')} ${metadata[key]}`);
+                    .filter((key) => metadata[key])
+                    .map(
+                        (key) => key === 'gpu' || key === 'argv' ?
+                            metadata[key] :
+                            `${key.replace('_version', '')} ${metadata[key]}`);
   byId('about').textContent = parts.join(' · ');
   const notices = [];
-  if (app.summary.truncated) notices.push('The recording stops early: the process was killed while it was written.');
+  if (app.summary.truncated)
+    notices.push('The recording stops early: the process was killed while it was written.');
   if (app.summary.failures > 0) {
-    notices.push(`The driver refused ${plural(app.summary.failures, 'allocation')}: the vertical lines.`);
+    notices.push(
+        `The driver refused ${plural(app.summary.failures, 'allocation')}: the vertical lines.`);
   }
   if (!app.summary.steps) notices.push('No step repeats in this recording.');
   byId('notice').textContent = notices.join(' ');
@@ -59,9 +66,11 @@ function showHead(app) {
 function showSmallPrint(app) {
   const {recording} = app;
   const lines = ['Bytes are those that blocks take, in units of 512.'];
-  lines.push(recording.timesKnown
-    ? 'Times are the GPU\u2019s, known at every 64th launch or so and interpolated between: every event takes equally long.'
-    : 'No GPU times were recorded: the axis counts events.');
+  lines.push(
+      recording.timesKnown ?
+          'Times are the GPU\u2019s, known at every 64th launch or so and interpolated between: ' +
+              'every event takes equally long.' :
+          'No GPU times were recorded: the axis counts events.');
   lines.push(`A block\u2019s first ${countText(recording.mostListed)} touches are kept here.`);
   byId('small-print').textContent = lines.join(' ');
 }
@@ -125,7 +134,8 @@ function connectButtons(app) {
   show('show-all', () => app.view.show(app.axis.low, app.axis.high));
   show('blocks-fit', () => app.blockmap.fit());
   show('to-peak', () => app.pickMoment(app.peakEvent));
-  for (const id of ['show-step', 'show-steps']) byId(id).hidden = app.recording.stepStarts.length < 2;
+  for (const id of ['show-step', 'show-steps'])
+    byId(id).hidden = app.recording.stepStarts.length < 2;
 }
 
 function connectSearch(app) {
@@ -136,7 +146,8 @@ function connectSearch(app) {
     waiting = setTimeout(() => app.search(search.value), 80);
   });
   document.addEventListener('keydown', (event) => {
-    const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    const typing =
+        event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key === '/' && !typing) {
       search.focus();
       search.select();
@@ -159,7 +170,8 @@ function connectTheme(app) {
     document.documentElement.dataset.theme = dark ? 'dark' : 'light';
     const button = byId('theme');
     button.textContent = {system: '◐ Auto', light: '○ Light', dark: '● Dark'}[choice];
-    button.setAttribute('aria-label', `Colours: ${choice === 'system' ? 'as the system has them' : choice}`);
+    button.setAttribute(
+        'aria-label', `Colours: ${choice === 'system' ? 'as the system has them' : choice}`);
     app.colours.read();
     app.paintAll();
   };

@@ -27,7 +27,8 @@ class Memory {
       this.event[at] = event;
       this.block[at] = block;
       this.kind[at] = recording.kind[block];
-      this.delta[at++] = recording.alloc[block] === event ? recording.bytes[block] : -recording.bytes[block];
+      this.delta[at++] =
+          recording.alloc[block] === event ? recording.bytes[block] : -recording.bytes[block];
     }
     this.makeCheckpoints();
   }
@@ -54,8 +55,10 @@ class Memory {
     const end = new Float64Array(this.recording.count).fill(this.axis.high);
     for (let i = 0; i < this.count; ++i) {
       const block = this.block[i];
-      if (this.recording.alloc[block] === this.event[i]) begin[block] = this.x[i];
-      else end[block] = this.x[i];
+      if (this.recording.alloc[block] === this.event[i])
+        begin[block] = this.x[i];
+      else
+        end[block] = this.x[i];
     }
     return {begin, end};
   }
@@ -78,7 +81,11 @@ class Memory {
   // each column's moment, -1 before anything}.
   overColumns(low, high, columns, shown) {
     const kinds = KINDS.length;
-    const out = {sums: new Float64Array(columns * kinds), event: new Float64Array(columns), most: 0};
+    const out = {
+      sums: new Float64Array(columns * kinds),
+      event: new Float64Array(columns),
+      most: 0
+    };
     let next = upperBound(this.x, low, this.count);
     const sums = this.after(next);
     let total = 0;

@@ -1,9 +1,13 @@
 // The recording as typed arrays, read from the columns that the file holds.
 
-const KINDS = ['unknown', 'parameter', 'gradient', 'optimizer state', 'activation', 'temporary',
-  'workspace', 'input', 'communication'];
-const COPIES = ['copy host to device', 'copy device to host', 'copy device to device',
-  'copy', 'copy between devices', 'memset'];
+const KINDS = [
+  'unknown', 'parameter', 'gradient', 'optimizer state', 'activation', 'temporary', 'workspace',
+  'input', 'communication'
+];
+const COPIES = [
+  'copy host to device', 'copy device to host', 'copy device to device', 'copy',
+  'copy between devices', 'memset'
+];
 const BLOCK_ALIGNMENT = 512;
 const NO_BLOCK = -1;
 
@@ -56,8 +60,10 @@ function upperBound(sorted, value, length = sorted.length) {
   let high = length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if (sorted[middle] <= value) low = middle + 1;
-    else high = middle;
+    if (sorted[middle] <= value)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -87,7 +93,8 @@ class Recording {
     for (let i = 0; i < count; ++i) this.bytes[i] *= BLOCK_ALIGNMENT;
     this.site = readNumbers(columns.site, count, Uint32Array);
     this.kind = readNumbers(columns.kind, count, Uint8Array);
-    this.space = columns.space ? readNumbers(columns.space, count, Uint32Array) : new Uint32Array(count);
+    this.space =
+        columns.space ? readNumbers(columns.space, count, Uint32Array) : new Uint32Array(count);
     this.readAddresses(columns);
     this.workEvent = readSums(columns.work_event, data.works, Uint32Array);
     this.workWhat = readNumbers(columns.work_what, data.works, Uint32Array);
@@ -146,7 +153,8 @@ class Recording {
 class Axis {
   constructor(recording, inMs) {
     this.inMs = inMs;
-    this.points = inMs ? recording.times : [[0, 0], [Math.max(recording.events, 1), Math.max(recording.events, 1)]];
+    this.points = inMs ? recording.times :
+                         [[0, 0], [Math.max(recording.events, 1), Math.max(recording.events, 1)]];
     this.pointEvents = this.points.map((point) => point[0]);
     this.pointValues = this.points.map((point) => point[1]);
     this.low = this.pointValues[0];
@@ -178,7 +186,8 @@ class Axis {
       const begin = this.pointEvents[next - 1];
       const span = this.pointEvents[next] - begin;
       const part = span > 0 ? Math.min(Math.max((events[i] - begin) / span, 0), 1) : 0;
-      values[i] = this.pointValues[next - 1] + part * (this.pointValues[next] - this.pointValues[next - 1]);
+      values[i] =
+          this.pointValues[next - 1] + part * (this.pointValues[next] - this.pointValues[next - 1]);
     }
     return values;
   }

@@ -4,7 +4,8 @@ const ROWS_AT_ONCE = 100;
 
 // What each site has live at a moment: {bytes, blocks, kinds}.
 function usesAt(recording, blocks, event, shown) {
-  const uses = recording.sites.map(() => ({bytes: 0, blocks: 0, kinds: new Float64Array(KINDS.length)}));
+  const uses =
+      recording.sites.map(() => ({bytes: 0, blocks: 0, kinds: new Float64Array(KINDS.length)}));
   for (const block of blocks) {
     if (!shown[recording.kind[block]] || !recording.isLive(block, event)) continue;
     const use = uses[recording.site[block]];
@@ -17,7 +18,8 @@ function usesAt(recording, blocks, event, shown) {
 
 // Over the whole recording: {blocks, largest, life, touches}; life: the median, on the axis.
 function totalsOfSites(recording, blocks, begin, end) {
-  const totals = recording.sites.map(() => ({blocks: 0, largest: 0, touches: 0, lives: [], kinds: new Set()}));
+  const totals =
+      recording.sites.map(() => ({blocks: 0, largest: 0, touches: 0, lives: [], kinds: new Set()}));
   for (const block of blocks) {
     const total = totals[recording.site[block]];
     total.blocks += 1;
@@ -45,11 +47,31 @@ class SiteTable {
     this.limit = ROWS_AT_ONCE;
     this.open = new Set();
     this.columns = [
-      {key: 'name', title: 'Site', text: true, value: (site) => app.recording.siteName(site).toLowerCase()},
+      {
+        key: 'name',
+        title: 'Site',
+        text: true,
+        value: (site) => app.recording.siteName(site).toLowerCase()
+      },
       {key: 'kind', title: 'Kind', text: true, value: (site) => this.kindText(site)},
-      {key: 'bytes', title: 'Live', hint: 'bytes at the moment', value: (site) => this.uses[site].bytes},
-      {key: 'blocks', title: 'Blocks', hint: 'at the moment', value: (site) => this.uses[site].blocks},
-      {key: 'all', title: 'Made', hint: 'blocks in the whole recording', value: (site) => this.totals[site].blocks},
+      {
+        key: 'bytes',
+        title: 'Live',
+        hint: 'bytes at the moment',
+        value: (site) => this.uses[site].bytes
+      },
+      {
+        key: 'blocks',
+        title: 'Blocks',
+        hint: 'at the moment',
+        value: (site) => this.uses[site].blocks
+      },
+      {
+        key: 'all',
+        title: 'Made',
+        hint: 'blocks in the whole recording',
+        value: (site) => this.totals[site].blocks
+      },
       {key: 'largest', title: 'Largest', hint: 'block', value: (site) => this.totals[site].largest},
       {key: 'life', title: 'Life', hint: 'median', value: (site) => this.totals[site].life},
       {key: 'touches', title: 'Touches', hint: 'a block', value: (site) => this.touchesEach(site)},
@@ -128,8 +150,9 @@ class SiteTable {
     }
     this.body.replaceChildren(...rows);
     const shown = Math.min(sites.length, this.limit);
-    document.getElementById('sites-count').textContent =
-      shown < sites.length ? `${countText(shown)} of ${plural(sites.length, 'site')}` : plural(sites.length, 'site');
+    document.getElementById('sites-count').textContent = shown < sites.length ?
+        `${countText(shown)} of ${plural(sites.length, 'site')}` :
+        plural(sites.length, 'site');
     this.more.hidden = shown === sites.length;
   }
 
@@ -142,8 +165,10 @@ class SiteTable {
     row.dataset.site = recording.sites[site].id;
     row.classList.toggle('chosen', app.chosenSite === site);
     row.append(this.nameCell(site), this.kindCell(site), this.liveCell(use));
-    const texts = [countText(use.blocks), countText(total.blocks), sizeText(total.largest),
-      app.axis.spanText(0, total.life), this.touchesEach(site).toFixed(1)];
+    const texts = [
+      countText(use.blocks), countText(total.blocks), sizeText(total.largest),
+      app.axis.spanText(0, total.life), this.touchesEach(site).toFixed(1)
+    ];
     row.append(...texts.map((text) => element('td', text)));
     row.addEventListener('click', () => this.toggle(site));
     return row;
@@ -158,7 +183,9 @@ class SiteTable {
     button.addEventListener('click', (event) => {
       event.stopPropagation();
       this.toggle(site);
-      this.body.querySelector(`tr[data-site="${CSS.escape(this.app.recording.sites[site].id)}"] button`)?.focus();
+      this.body
+          .querySelector(`tr[data-site="${CSS.escape(this.app.recording.sites[site].id)}"] button`)
+          ?.focus();
     });
     cell.append(button);
     return cell;
@@ -166,7 +193,8 @@ class SiteTable {
 
   kindCell(site) {
     const cell = element('td', this.kindText(site), 'text');
-    const kinds = [...this.totals[site].kinds].sort((a, b) => STACKED.indexOf(a) - STACKED.indexOf(b));
+    const kinds =
+        [...this.totals[site].kinds].sort((a, b) => STACKED.indexOf(a) - STACKED.indexOf(b));
     cell.prepend(...kinds.map(swatch));
     if (kinds.length > 1) cell.title = kinds.map((kind) => KINDS[kind]).join(', ');
     return cell;
@@ -188,8 +216,10 @@ class SiteTable {
     const cell = element('td');
     cell.colSpan = this.columns.length;
     const {frames, id} = recording.sites[site];
-    cell.append(element('div', frames.length > 0 ? `Site ${id}, innermost frame first:`
-      : `Site ${id}: its stack was not recorded.`));
+    cell.append(element(
+        'div',
+        frames.length > 0 ? `Site ${id}, innermost frame first:` :
+                            `Site ${id}: its stack was not recorded.`));
     const list = element('ol');
     for (const frame of frames) {
       const item = element('li');
@@ -212,7 +242,8 @@ class SiteTable {
     const place = this.sorted().indexOf(site);
     if (place >= this.limit) this.limit = place + ROWS_AT_ONCE;
     this.paint();
-    const row = this.body.querySelector(`tr[data-site="${CSS.escape(this.app.recording.sites[site].id)}"]`);
+    const row =
+        this.body.querySelector(`tr[data-site="${CSS.escape(this.app.recording.sites[site].id)}"]`);
     row?.scrollIntoView({block: 'center'});
     row?.querySelector('button').focus({preventScroll: true});
   }
@@ -222,5 +253,8 @@ class SiteTable {
 function marked(text, query) {
   const at = query === '' ? -1 : text.toLowerCase().indexOf(query);
   if (at < 0) return [text];
-  return [text.slice(0, at), element('mark', text.slice(at, at + query.length)), text.slice(at + query.length)];
+  return [
+    text.slice(0, at), element('mark', text.slice(at, at + query.length)),
+    text.slice(at + query.length)
+  ];
 }

@@ -1,13 +1,17 @@
 // Memory over time, stacked by kind; above it the whole recording with the stretch that is shown.
 
 // Kinds from the bottom up: what stays, then what comes and goes.
-const STACKED = ['parameter', 'optimizer state', 'gradient', 'activation', 'temporary',
-  'workspace', 'input', 'communication', 'unknown'].map((kind) => KINDS.indexOf(kind));
+const STACKED = [
+  'parameter', 'optimizer state', 'gradient', 'activation', 'temporary', 'workspace', 'input',
+  'communication', 'unknown'
+].map((kind) => KINDS.indexOf(kind));
 
 class Timeline extends Chart {
   constructor(app) {
-    super(app, 'timeline', 320, 'Memory over time by kind. Left and right move the cursor, plus and '
-      + 'minus zoom, Enter picks the moment.');
+    super(
+        app, 'timeline', 320,
+        'Memory over time by kind. Left and right move the cursor, plus and ' +
+            'minus zoom, Enter picks the moment.');
     this.top = 22;
     this.bottom = this.height - 24;
   }
@@ -81,8 +85,12 @@ class Timeline extends Chart {
     return path;
   }
 
-  // A hair of paper between two kinds, for eyes that see their colours alike.
+  // A hair of paper between two kinds, for eyes that see their colours alike. Where the edge is
+  // hardly ever level, hairs would be all that is seen.
   paintSeparator(context, edge, wide) {
+    let changes = 0;
+    for (let i = 1; i < edge.length; ++i) changes += edge[i] !== edge[i - 1] ? 1 : 0;
+    if (changes > edge.length / 3) return;
     context.strokeStyle = this.app.colours.paper;
     context.lineWidth = 0.75;
     context.beginPath();
@@ -100,12 +108,14 @@ class Timeline extends Chart {
     context.textBaseline = 'top';
     context.textAlign = 'left';
     let free = LEFT;
+    const apart = (this.xOf(app.stepStarts[1]) - this.xOf(app.stepStarts[0])) || 0;
+    const bottom = apart < 24 ? this.top - 6 : this.bottom;
     app.stepStarts.forEach((value, i) => {
       if (value < view.low || value > view.high) return;
       const x = Math.round(this.xOf(value));
       context.fillStyle = colours.soft;
       context.globalAlpha = 0.5;
-      context.fillRect(x, 4, 1, this.bottom - 4);
+      context.fillRect(x, 4, 1, bottom - 4);
       context.globalAlpha = 1;
       const label = i + 1 < app.stepStarts.length ? `step ${i + 1}` : '';
       const end = x + 4 + context.measureText(label).width;
@@ -152,7 +162,8 @@ class Timeline extends Chart {
     const {app} = this;
     const context = this.start(this.over);
     const moment = app.axis.ofEvent(app.moment);
-    if (app.moment !== app.peakEvent) this.paintLine(context, this.xOf(moment), app.colours.accent, []);
+    if (app.moment !== app.peakEvent)
+      this.paintLine(context, this.xOf(moment), app.colours.accent, []);
     if (at !== undefined) this.paintLine(context, at, app.colours.mark, [3, 3]);
   }
 
@@ -187,8 +198,9 @@ class Timeline extends Chart {
     const total = sumShown(sums, app.shown);
     const head = element('div');
     head.append(element('b', sizeText(total)), ` live · ${app.momentText(event)}`);
-    const rows = STACKED.filter((kind) => app.shown[kind] && sums[kind] > 0).reverse()
-      .map((kind) => [KINDS[kind], sizeText(sums[kind]), kind]);
+    const rows = STACKED.filter((kind) => app.shown[kind] && sums[kind] > 0)
+                     .reverse()
+                     .map((kind) => [KINDS[kind], sizeText(sums[kind]), kind]);
     return [head, Tip.rows(rows)];
   }
 
@@ -205,7 +217,8 @@ class Timeline extends Chart {
     const {app} = this;
     const moves = {ArrowLeft: -1, ArrowRight: 1, PageUp: -40, PageDown: 40};
     if (!event.shiftKey && event.key in moves) {
-      const x = this.cursor === null ? this.xOf(app.axis.ofEvent(app.moment)) : this.xOf(this.cursor);
+      const x =
+          this.cursor === null ? this.xOf(app.axis.ofEvent(app.moment)) : this.xOf(this.cursor);
       this.moveCursor(x + moves[event.key] * 2);
     } else if (event.key === 'Home') {
       this.moveCursor(LEFT);
@@ -229,7 +242,8 @@ class Timeline extends Chart {
 
 class Overview extends Chart {
   constructor(app) {
-    super(app, 'overview', 44, 'The whole recording. Left and right move the stretch that is shown.');
+    super(
+        app, 'overview', 44, 'The whole recording. Left and right move the stretch that is shown.');
   }
 
   range() {
