@@ -1,8 +1,7 @@
 // What the charts, the table and the controls share: the recording, the stretch and the moment that
 // are shown, the kinds, the search, the colours.
 
-const BLOCKS_HINT =
-    'Time across, place in memory up. Ticks are touches; a click opens the site.';
+const BLOCKS_HINT = 'Time across, place in memory up. Ticks are touches; a click opens the site.';
 
 class App {
   constructor(summary, data) {
@@ -174,7 +173,7 @@ class App {
     if (event < 0) return 'before the first event';
     const parts = [`event ${countText(event)}`];
     if (this.recording.timesKnown)
-      parts.unshift(durationText(Axis.between(event, ...this.timeColumns())));
+      parts.unshift(instantText(Axis.between(event, ...this.timeColumns())));
     const step = upperBound(this.recording.stepStarts, event);
     if (step > 0 && step < this.recording.stepStarts.length) parts.push(`step ${step}`);
     return parts.join(', ');

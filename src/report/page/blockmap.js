@@ -125,14 +125,19 @@ class BlockMap extends Chart {
     const right = Math.max(this.xOf(this.end[block]), left + 2);
     const top = this.yOf(this.layout.low[block] + recording.bytes[block]);
     const bottom = Math.max(this.yOf(this.layout.low[block]), top + 2);
-    context.strokeStyle = colours.mark;
-    context.lineWidth = 2;
-    context.strokeRect(left, top, right - left, bottom - top);
-    context.fillStyle = colours.mark;
+    // On any ground: the mark with paper around it.
+    for (const [colour, wide] of [[colours.paper, 4], [colours.mark, 2]]) {
+      context.strokeStyle = colour;
+      context.lineWidth = wide;
+      context.strokeRect(left, top, right - left, bottom - top);
+    }
     const to = recording.listedBegin[block + 1];
     for (let at = recording.listedBegin[block]; at < to; ++at) {
       const x = this.xOf(axis.ofEvent(recording.workEvent[recording.listed[at]]));
-      context.fillRect(Math.round(x) - 0.5, bottom - 1, 1, 7);
+      context.fillStyle = colours.paper;
+      context.fillRect(Math.round(x) - 1, bottom, 3, 8);
+      context.fillStyle = colours.mark;
+      context.fillRect(Math.round(x), bottom, 1, 7);
     }
     context.restore();
   }

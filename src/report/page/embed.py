@@ -30,6 +30,9 @@ def literal(text):
 
 def assembled(page, style, scripts):
     """The page's text before and behind its data."""
+    for part in (style, *scripts):
+        if '</' in part or ')ebbtide"' in part:
+            raise SystemExit('embed.py: a part would end its element or its C++ literal')
     script = "\n(() => {\n'use strict';\n" + '\n'.join(scripts) + '\n})();\n'
     style = '\n' + style
     policy = POLICY.format(script=digest(script), style=digest(style))

@@ -29,6 +29,11 @@ function durationText(ms) {
   return `${(ms * 1000).toFixed(1)} µs`;
 }
 
+// Of a moment, which differs from the next one by microseconds.
+function instantText(ms) {
+  return `${ms.toFixed(3)} ms`;
+}
+
 function plural(count, noun, nouns = `${noun}s`) {
   return `${countText(count)} ${count === 1 ? noun : nouns}`;
 }

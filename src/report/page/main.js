@@ -29,9 +29,7 @@ function showFacts(app) {
   facts.push(fact('Sites', countText(summary.sites)));
   if (summary.steps) {
     const {count, launches, median_ms: ms} = summary.steps;
-    facts.push(fact(
-        'Steps', countText(count),
-        `of ${plural(launches, 'launch', 'launches')}`));
+    facts.push(fact('Steps', countText(count), `of ${plural(launches, 'launch', 'launches')}`));
     if (ms !== undefined) facts.push(fact('Step', durationText(ms), 'median'));
   }
   facts.push(fact('Launches', countText(summary.launches)));

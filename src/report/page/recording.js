@@ -193,7 +193,7 @@ class Axis {
   }
 
   text(value) {
-    return this.inMs ? durationText(value) : `event ${countText(value)}`;
+    return this.inMs ? instantText(value) : `event ${countText(value)}`;
   }
 
   spanText(from, to) {

@@ -102,27 +102,32 @@ class Timeline extends Chart {
     context.stroke();
   }
 
+  // Where steps are narrow, only those that have room for their number.
   paintSteps(context) {
     const {app} = this;
-    const {colours, view} = app;
+    const {colours, view, stepStarts} = app;
+    const narrow = this.xOf(stepStarts[1]) - this.xOf(stepStarts[0]) < 24;
     context.textBaseline = 'top';
     context.textAlign = 'left';
+    context.fillStyle = colours.soft;
     let free = LEFT;
-    const apart = (this.xOf(app.stepStarts[1]) - this.xOf(app.stepStarts[0])) || 0;
-    const bottom = apart < 24 ? this.top - 6 : this.bottom;
-    app.stepStarts.forEach((value, i) => {
+    stepStarts.forEach((value, i) => {
       if (value < view.low || value > view.high) return;
       const x = Math.round(this.xOf(value));
-      context.fillStyle = colours.soft;
-      context.globalAlpha = 0.5;
-      context.fillRect(x, 4, 1, bottom - 4);
-      context.globalAlpha = 1;
-      const label = i + 1 < app.stepStarts.length ? `step ${i + 1}` : '';
+      const label = i + 1 < stepStarts.length ? `step ${i + 1}` : '';
       const end = x + 4 + context.measureText(label).width;
-      if (x < free || end > this.width - RIGHT || label === '') return;
+      const fits = label !== '' && x >= free && end <= this.width - RIGHT;
+      if (fits || !narrow) this.paintStepLine(context, x, narrow ? this.top - 4 : this.bottom);
+      if (!fits) return;
       context.fillText(label, x + 4, 4);
       free = end + 8;
     });
+  }
+
+  paintStepLine(context, x, bottom) {
+    context.globalAlpha = 0.5;
+    context.fillRect(x, 4, 1, bottom - 4);
+    context.globalAlpha = 1;
   }
 
   paintFailures(context) {
