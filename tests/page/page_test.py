@@ -4,11 +4,14 @@
 What a page says is compared with the JSON that it holds, as tests/page/recorded.py reads it. No
 page may ask for anything but itself, or have anything to say on the console.
 
-  page_test.py WRITE_PAGES [unittest's arguments]    WRITE_PAGES: the program that writes the pages
+  page_test.py WRITE_PAGES EBBTIDE [unittest's arguments]
+
+WRITE_PAGES: the program that writes the pages. EBBTIDE: the command.
 
 EBBTIDE_PAGE_SHOTS=FOLDER keeps a picture of each view. Exit code 77, and one line that says why,
 where there is no browser.
 """
+import json
 import os
 import pathlib
 import re
@@ -22,7 +25,7 @@ import browser
 from browser import Browser
 from recorded import Recorded, count_text, size_text
 
-WRITE_PAGES = ''
+WRITE_PAGES = EBBTIDE = ''
 KEYS = {'Tab': '\ue004', 'Enter': '\ue007', 'Escape': '\ue00c', 'Home': '\ue011',
         'Left': '\ue012', 'Up': '\ue013', 'Right': '\ue014', 'Down': '\ue015'}
 # Of the processor, on the page's thread, whatever else the machine does meanwhile.
@@ -131,6 +134,20 @@ class TextTest(PageTest):
         self.assertIn('onerror', self.text('#tip'))
         self.assertEqual(0, self.browser.run('return document.querySelectorAll("img").length'))
         self.keep_picture('hostile')
+
+    def test_what_gets_into_a_page_all_the_same_neither_runs_nor_loads(self):
+        self.open('job')
+        page = self.folder / 'changed.html'
+        more = '<img src="y.png"><script>document.title = "owned"</script></body>'
+        page.write_text((self.folder / 'job.html').read_text().replace('</body>', more))
+        self.browser.open(page)
+        complaints = [entry['message'] for entry in self.browser.log('browser')]
+        self.assertEqual(2, len(complaints))
+        for complaint in complaints:
+            self.assertIn('violates the following Content Security Policy', complaint)
+        self.assertEqual('train.py – Ebbtide', self.browser.run('return document.title'))
+        self.browser.requests()
+        self.open('job')
 
     def test_a_recording_without_times_counts_events(self):
         self.open('untimed')
@@ -419,6 +436,27 @@ class LookTest(PageTest):
             self.browser.resize(*self.browser.size)
 
 
+class CommandTest(PageTest):
+    """What `ebbtide report` writes."""
+
+    def test_page_and_trace_are_of_the_recording(self):
+        page, trace = self.folder / 'written.html', self.folder / 'written.json'
+        done = subprocess.run(
+            [EBBTIDE, 'report', str(self.folder / 'job.ebp'), '--html', str(page),
+             '--trace', str(trace)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.open('written')
+        made = Recorded(self.folder / 'job.html')
+        for key in ('events', 'blocks', 'sites', 'launches', 'steps'):
+            self.assertEqual(made.summary[key], self.told.summary[key])
+        peak = made.summary['spaces'][0]['peak_bytes']
+        self.assertEqual(peak, self.told.summary['spaces'][0]['peak_bytes'])
+        events = json.loads(trace.read_text())['traceEvents']
+        self.assertEqual(made.summary['blocks'], sum(event['ph'] == 'b' for event in events))
+        self.assertEqual(peak, max(event['args']['bytes'] for event in events
+                                   if event['ph'] == 'C' and event['name'] == 'all'))
+
+
 class LargeTest(PageTest):
     """A hundred thousand blocks."""
 
@@ -455,5 +493,5 @@ if __name__ == '__main__':
     if absent:
         print(f'skipped: {absent}')
         sys.exit(77)
-    WRITE_PAGES = sys.argv.pop(1)
+    WRITE_PAGES, EBBTIDE = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()
