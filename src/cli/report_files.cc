@@ -23,15 +23,14 @@ absl::Status WriteReportFiles(const ReportFiles& files, const profile::Profile& 
                               const std::vector<profile::Kind>& kinds,
                               const report::ReadableNames& names) {
   if (!files.html.empty()) {
-    const absl::Status status = report::WriteHtml(profile, steps, kinds, names, files.html);
+    absl::Status status = report::WriteHtml(profile, steps, kinds, names, files.html);
     if (!status.ok()) return status;
     Log(LogLevel::kWarning, "wrote {}: open it in a browser", files.html);
   }
   if (!files.trace.empty()) {
     report::TraceOptions options;
     if (!files.trace_min.empty()) options.min_block_bytes = *ParseSize(files.trace_min);
-    const absl::Status status =
-        report::WriteTrace(profile, steps, kinds, names, files.trace, options);
+    absl::Status status = report::WriteTrace(profile, steps, kinds, names, files.trace, options);
     if (!status.ok()) return status;
     Log(LogLevel::kWarning, "wrote {}: open it in ui.perfetto.dev or chrome://tracing",
         files.trace);

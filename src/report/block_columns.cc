@@ -18,11 +18,6 @@ constexpr uint64_t kFirstFunctionWork = 7;
 // Two bytes each, or so, and 4/3 of that as text.
 constexpr uint64_t kMostListedTouches = uint64_t{3} << 20;
 
-bool IsWork(const Event& event) {
-  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph ||
-         event.kind == EventKind::kCopy;
-}
-
 uint64_t WhatOf(const Event& event) {
   if (event.kind == EventKind::kCopy) return static_cast<uint64_t>(event.copy);
   return event.kind == EventKind::kGraph ? kGraphWork : kFirstFunctionWork + event.function;
@@ -87,6 +82,11 @@ void AddTouches(const Touches& touches, size_t block, uint64_t works_before, Blo
 }
 
 }  // namespace
+
+bool IsWork(const Event& event) {
+  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph ||
+         event.kind == EventKind::kCopy;
+}
 
 WorkColumns ColumnsOfWork(const Profile& profile) {
   WorkColumns out;

@@ -11,6 +11,8 @@
 namespace ebt::report {
 
 // Work: a launch, a graph's launch or a copy. It is counted from 0, in the order of events.
+bool IsWork(const profile::Event& event);
+
 struct WorkColumns {
   Column event;  // events since the work before it (the first: since event 0)
   // 0 to 5: a copy, its CopyKind; 6: a graph; 7 and above: a launch of function - 7.

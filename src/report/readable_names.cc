@@ -15,7 +15,7 @@ namespace {
 using callsite::Frame;
 using callsite::Site;
 
-std::string Demangled(const std::string& name) {
+std::string Demangle(const std::string& name) {
   if (name.rfind("_Z", 0) != 0) return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
@@ -23,16 +23,16 @@ std::string Demangled(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string LastPart(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 }  // namespace
 
 std::string FrameText(const Frame& frame) {
   if (frame.kind == Frame::Kind::kPython)
     return fmt::format("{}:{} {}", frame.module, frame.offset, frame.function);
-  const std::string module = BaseName(frame.file.empty() ? frame.module : frame.file);
+  const std::string module = LastPart(frame.file.empty() ? frame.module : frame.file);
   if (frame.function.empty()) return fmt::format("{}+{:#x}", module, frame.offset);
-  return fmt::format("{} ({})", Demangled(frame.function), module);
+  return fmt::format("{} ({})", Demangle(frame.function), module);
 }
 
 std::string Clipped(const std::string& text, size_t bytes) {
@@ -58,7 +58,7 @@ ReadableNames RecordedNames(const profile::Profile& profile) {
     if (found != sites->end()) return plan::SiteLabel(*found->second);
     return id == 0 ? std::string("unknown site") : fmt::format("site {:#x}", id);
   };
-  names.function = [](const std::string& name) { return Demangled(name); };
+  names.function = [](const std::string& name) { return Demangle(name); };
   return names;
 }
 

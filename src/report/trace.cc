@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/report/block_columns.h"
 #include "src/report/gpu_times.h"
 #include "src/report/memory_spaces.h"
 #include "src/report/report_file.h"
@@ -23,7 +24,7 @@ using profile::Event;
 using profile::EventKind;
 using profile::Profile;
 
-constexpr size_t kLongestName = 64;
+constexpr size_t kLongestTraceName = 64;
 // "Processes" of the trace: what it shows side by side. A memory has one each behind these.
 constexpr int kWorkProcess = 1;
 constexpr int kFirstMemoryProcess = 2;
@@ -34,7 +35,7 @@ constexpr int kFirstStreamThread = 10;
 
 // As JSON has it, quotes included, whatever the bytes.
 std::string Quoted(const std::string& text) {
-  return json(Clipped(text, kLongestName)).dump(-1, ' ', true, json::error_handler_t::replace);
+  return json(Clipped(text, kLongestTraceName)).dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 std::string_view CopyName(profile::CopyKind copy) {
@@ -48,8 +49,6 @@ std::string_view CopyName(profile::CopyKind copy) {
 bool IsSlice(const Event& event) {
   return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
 }
-
-bool IsWork(const Event& event) { return IsSlice(event) || event.kind == EventKind::kCopy; }
 
 // Texts that occur again and again, made once.
 class QuotedNames {

@@ -64,19 +64,20 @@ TEST(BlockColumnsTest, ABlockIsARow) {
   EXPECT_EQ(Of(work.what), (Values{9, 0, 7}));
 }
 
-// 4 blocks, each touched by 2^20 launches, are more than are listed: 2^19 of each are no more than
-// 3 * 2^20.
+// 400 blocks, each touched by 2^13 launches, are more than are listed; 2^12 of each are no more
+// than 3 * 2^20.
 TEST(BlockColumnsTest, OfTooManyTouchesTheFirstAndTheLastAreTold) {
+  constexpr uint64_t kBlocks = 400, kLaunches = 1 << 13;
   ProfileBuilder builder;
   std::vector<uint32_t> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(builder.Alloc(512, 1));
-  for (uint32_t i = 0; i < 1u << 20; ++i) builder.Launch(0, blocks);
+  for (uint64_t i = 0; i < kBlocks; ++i) blocks.push_back(builder.Alloc(512, 1));
+  for (uint64_t i = 0; i < kLaunches; ++i) builder.Launch(0, blocks);
   const BlockColumns columns = ColumnsOfBlocks(builder.profile);
-  EXPECT_EQ(columns.most_listed, 1u << 19);
-  EXPECT_EQ(Of(columns.touches), Values(4, 1u << 20));
-  EXPECT_EQ(Of(columns.listed).size(), size_t{4} << 19);
-  // The last listed one is work 2^19 - 1, the last one work 2^20 - 1.
-  EXPECT_EQ(Of(columns.last), Values(4, 1u << 19));
+  EXPECT_EQ(columns.most_listed, kLaunches / 2);
+  EXPECT_EQ(Of(columns.touches), Values(kBlocks, kLaunches));
+  EXPECT_EQ(Of(columns.listed).size(), kBlocks * kLaunches / 2);
+  // The last listed one is work 2^12 - 1, the last one work 2^13 - 1.
+  EXPECT_EQ(Of(columns.last), Values(kBlocks, kLaunches / 2));
 }
 
 }  // namespace
