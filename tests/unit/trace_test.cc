@@ -172,9 +172,7 @@ TEST(TraceTest, NamesAreTextWhateverTheyAre) {
 TEST(TraceTest, AHundredThousandBlocksStayBelowFortyMegabytes) {
   const page::Job job = page::MakeJob({.layers = 96, .steps = 75});
   ASSERT_GT(job.profile.blocks.size(), 100'000u);
-  const std::string text = TextOf(job.profile, job.kinds);
-  EXPECT_LT(text.size(), 40'000'000u);
-  EXPECT_TRUE(json::accept(text));
+  EXPECT_LT(TextOf(job.profile, job.kinds).size(), 40'000'000u);
 }
 
 TEST(TraceTest, AFileThatCannotBeWrittenIsNamed) {
