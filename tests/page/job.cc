@@ -106,7 +106,7 @@ class Maker {
     block.site = Site(file, function, line);
     block.bytes = bytes;
     block.kind = AllocKind::kAsync;
-    block.address = heap_.Take(bytes);
+    block.address = heap_.Take(AlignUp(bytes, kBlockAlignment));
     block.alloc_at = job_.profile.events.size();
     job_.profile.blocks.push_back(block);
     job_.kinds.push_back(kind);
@@ -117,7 +117,7 @@ class Maker {
   void Free(uint32_t id) {
     profile::Block& block = job_.profile.blocks[id];
     block.free_at = job_.profile.events.size();
-    heap_.Give(block.address, block.bytes);
+    heap_.Give(block.address, AlignUp(block.bytes, kBlockAlignment));
     job_.profile.events.push_back({.kind = EventKind::kFree, .block = id});
   }
 
