@@ -12,83 +12,18 @@ EBBTIDE_PAGE_SHOTS=FOLDER keeps a picture of each view. Exit code 77, and one li
 where there is no browser.
 """
 import json
-import os
-import pathlib
 import re
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 import browser
-from browser import Browser
+from page_case import KEYS, PageTest
 from recorded import Recorded, count_text, size_text
 
-WRITE_PAGES = EBBTIDE = ''
-KEYS = {'Tab': '\ue004', 'Enter': '\ue007', 'Escape': '\ue00c', 'Home': '\ue011',
-        'Left': '\ue012', 'Up': '\ue013', 'Right': '\ue014', 'Down': '\ue015'}
 # Of the processor, on the page's thread, whatever else the machine does meanwhile.
 READY_SECONDS = 2
 FRAME_SECONDS = 0.1
-
-
-class PageTest(unittest.TestCase):
-    """A browser with one window, and a page in it."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.temporary.name)
-        subprocess.run([WRITE_PAGES, str(cls.folder)], check=True)
-        cls.browser = Browser().__enter__()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.__exit__()
-        cls.temporary.cleanup()
-
-    def open(self, name):
-        path = self.folder / f'{name}.html'
-        self.page = path.as_uri()
-        self.browser.open(path)
-        self.told = Recorded(path)
-        self.assertIsNotNone(self.browser.run('return document.documentElement.dataset.ready'))
-
-    def tearDown(self):
-        self.assertEqual([], self.browser.log('browser'))
-        self.assertEqual({self.page}, set(self.browser.requests()))
-
-    def keep_picture(self, name):
-        folder = os.environ.get('EBBTIDE_PAGE_SHOTS')
-        if folder:
-            self.browser.screenshot(pathlib.Path(folder) / f'{name}.png')
-
-    def text(self, selector):
-        return self.browser.run('return document.querySelector(arguments[0]).textContent', selector)
-
-    def texts(self, selector):
-        return self.browser.run('return [...document.querySelectorAll(arguments[0])]'
-                                '.map((each) => each.textContent)', selector)
-
-    def wait_for(self, condition, what):
-        deadline = time.monotonic() + 20
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
-
-    def search(self, word):
-        """Types a word in place of what was searched for."""
-        before = self.text('#matches')
-        self.browser.run('document.querySelector("#search").select()')
-        self.browser.type('#search', word)
-        self.wait_for(lambda: self.text('#matches') != before, 'the search did not answer')
-
-    def shown_moment(self):
-        return int(re.search(r'event ([\d\u2009]+)', self.text('#moment'))[1].replace('\u2009', ''))
-
-    def focus(self, selector):
-        self.browser.run('document.querySelector(arguments[0]).focus()', selector)
 
 
 class TextTest(PageTest):
@@ -442,7 +377,7 @@ class CommandTest(PageTest):
     def test_page_and_trace_are_of_the_recording(self):
         page, trace = self.folder / 'written.html', self.folder / 'written.json'
         done = subprocess.run(
-            [EBBTIDE, 'report', str(self.folder / 'job.ebp'), '--html', str(page),
+            [self.ebbtide, 'report', str(self.folder / 'job.ebp'), '--html', str(page),
              '--trace', str(trace)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(0, done.returncode, done.stderr)
         self.open('written')
@@ -493,5 +428,5 @@ if __name__ == '__main__':
     if absent:
         print(f'skipped: {absent}')
         sys.exit(77)
-    WRITE_PAGES, EBBTIDE = sys.argv.pop(1), sys.argv.pop(1)
+    PageTest.write_pages, PageTest.ebbtide = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()
