@@ -6,6 +6,7 @@
 #include "src/base/log.h"
 #include "src/cli/options.h"
 #include "src/cli/progress.h"
+#include "src/cli/report_files.h"
 #include "src/profile/encoding.h"
 #include "src/profile/kinds.h"
 #include "src/profile/reader.h"
@@ -29,6 +30,7 @@ struct ReportOptions {
   std::string diff;
   size_t sites = kSites;
   bool json = false;
+  ReportFiles files;
 };
 
 int Fail(const absl::Status& status) {
@@ -81,6 +83,12 @@ int ReportRecording(const ReportOptions& options) {
   progress.Done();
   if (!recording.ok()) return Fail(recording.status());
   WarnOfTruncation(*recording);
+  if (options.files.wanted()) {
+    const absl::Status written =
+        WriteReportFiles(options.files, recording->profile, recording->steps, recording->kinds,
+                         report::NamesOf(recording->profile));
+    return written.ok() ? 0 : Fail(written);
+  }
   const report::SiteNames names(recording->profile.sites);
   Show(options.json
            ? report::MemoryJson(options.file, recording->profile, recording->composition, names) +
@@ -123,6 +131,9 @@ int Report(const ReportOptions& options) {
   if (!options.diff.empty()) return ReportDiff(options);
   const int first = std::ifstream(options.file, std::ios::binary).peek();
   if (first == static_cast<unsigned char>(profile::kMagic.front())) return ReportRecording(options);
+  if (options.files.wanted())
+    return Fail(absl::InvalidArgumentError(
+        options.file + ": --html and --trace show a recording (`ebbtide record` writes one)"));
   // What cannot be read, or is empty, is for the run log's reader to say.
   if (first == '{' || first == std::ifstream::traits_type::eof()) return ReportRunLog(options);
   return Fail(absl::InvalidArgumentError(
@@ -137,7 +148,7 @@ void AddReport(Invocation& invocation) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* report = invocation.app.add_subcommand(
       "report", "Say what fills the memory of a recorded job, or what a run moved and waited for");
-  SetSynopsis(report, "FILE [--diff OTHER] [--sites N] [--json]");
+  SetSynopsis(report, "FILE [--diff OTHER] [--sites N] [--json] [--html FILE] [--trace FILE]");
   report
       ->add_option("FILE", options->file,
                    "Recording of `ebbtide record`, or log of `ebbtide run --log`")
@@ -150,6 +161,7 @@ void AddReport(Invocation& invocation) {
   report->add_option("--sites", options->sites, "How many sites are listed (default: 12)")
       ->type_name("N");
   report->add_flag("--json", options->json, "Print everything as one JSON object");
+  AddReportFileOptions(report, options->files);
   report->footer("Exit code: 0; 125 when the file cannot be read or is neither of the two.");
   report->callback([&invocation, options] {
     if (invocation.has_command) throw CLI::ExtrasError({"--"});

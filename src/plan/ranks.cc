@@ -38,7 +38,7 @@ std::vector<uint64_t> StepSymbols(const profile::Profile& profile, const Timelin
   for (uint64_t at = starts[timeline.representative]; at < starts[timeline.representative + 1];
        ++at) {
     const profile::Event& event = profile.events[at];
-    if (event.kind == profile::EventKind::kLaunch || event.kind == profile::EventKind::kGraph) {
+    if (IsLaunch(event)) {
       symbols.push_back(SymbolOf(profile, event));
     }
   }

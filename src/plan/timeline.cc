@@ -29,10 +29,6 @@ constexpr uint64_t kProbePart = 4;
 constexpr uint64_t kJudgedSteps = 16;
 constexpr uint64_t kSaneBytes = uint64_t{1} << 44;
 
-bool IsLaunch(const Event& event) {
-  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
-}
-
 bool Servable(AllocKind kind) {
   return kind == AllocKind::kLinear || kind == AllocKind::kAsync || kind == AllocKind::kPool;
 }
@@ -365,7 +361,8 @@ class Builder {
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
   auto steps = profile::FindSteps(profile);
   if (!steps) {
-    const auto launches = std::count_if(profile.events.begin(), profile.events.end(), IsLaunch);
+    const auto launches =
+        std::count_if(profile.events.begin(), profile.events.end(), profile::IsLaunch);
     return absl::FailedPreconditionError(fmt::format(
         "no repeating step found in {} launches: record at least 3 steps, or mark them with "
         "ebbtide_step()",

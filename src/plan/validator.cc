@@ -75,7 +75,7 @@ class Validation {
     for (uint64_t at = 0; at < profile.events.size(); ++at) {
       const auto& event = profile.events[at];
       moments_.push_back({launches, since++});
-      if (event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph) {
+      if (IsLaunch(event)) {
         launch_since_.push_back(since - 1);
         ++launches, since = 0;
       }

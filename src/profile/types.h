@@ -67,6 +67,11 @@ struct Event {
   std::vector<uint32_t> touched;  // block ids, each once
 };
 
+// Whatever starts kernels: what counts as a launch of a step.
+inline bool IsLaunch(const Event& event) {
+  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
+}
+
 struct Profile {
   // "program", "gpu", "driver_version", "total_bytes" (device), "ebbtide", "time",
   // "argv", "pid", "rank" and whatever a later version adds. Unknown keys are kept.

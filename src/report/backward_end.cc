@@ -27,7 +27,7 @@ Activations ReadStep(const profile::Profile& profile, const std::vector<profile:
   int64_t live = 0;
   for (uint64_t at = begin; at < end; ++at) {
     const Event& event = profile.events[at];
-    if (event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph) {
+    if (IsLaunch(event)) {
       out.launch_events.push_back(at);
       out.least_behind.push_back(live);
       continue;

@@ -29,10 +29,6 @@ constexpr uint64_t kSaneBytes = uint64_t{1} << 44;
 constexpr uint64_t kSegmentBytes = 2 * kMiB;
 constexpr uint64_t kLaunchesPerSegment = 10;
 
-bool IsLaunch(const Event& event) {
-  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
-}
-
 bool OnDevice(const Block& block) { return block.kind != AllocKind::kManaged; }
 
 bool LiveBehind(const Block& block, uint64_t at) {

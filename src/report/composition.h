@@ -136,7 +136,7 @@ absl::StatusOr<Composition> Compose(const profile::Profile& profile,
 bool LooksLikeSegments(const profile::Profile& profile, const std::vector<uint32_t>& at_peak,
                        uint64_t launches);
 
-// Bytes that a block takes.
+// Bytes that a block takes: what was asked for, rounded up to kBlockAlignment.
 uint64_t TakenBytes(const profile::Block& block);
 
 }  // namespace ebt::report

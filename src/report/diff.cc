@@ -13,7 +13,7 @@
 namespace ebt::report {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr size_t kSiteWidth = 42;
 constexpr size_t kHeadWidth = 86;
@@ -136,16 +136,18 @@ void PrintSites(const std::vector<SiteDiff>& diffs, const Side& before, const Si
 }
 
 template <typename T>
-json Pair(const T& before, const T& after) {
+ordered_json Pair(const T& before, const T& after) {
   return {{"before", before}, {"after", after}};
 }
 
-json Pair(const std::optional<double>& before, const std::optional<double>& after) {
-  const auto value = [](const std::optional<double>& v) { return v ? json(*v) : json(nullptr); };
+ordered_json Pair(const std::optional<double>& before, const std::optional<double>& after) {
+  const auto value = [](const std::optional<double>& v) {
+    return v ? ordered_json(*v) : ordered_json(nullptr);
+  };
   return {{"before", value(before)}, {"after", value(after)}};
 }
 
-json SiteJson(const SiteDiff& diff, const std::string& name) {
+ordered_json SiteJson(const SiteDiff& diff, const std::string& name) {
   return {{"site", fmt::format("{:#x}", diff.site)},
           {"kind", std::string(profile::KindName(diff.kind))},
           {"name", name},
@@ -200,25 +202,26 @@ std::string DiffTable(const Side& before, const Side& after, size_t top_sites) {
 
 std::string DiffJson(const Side& before, const Side& after) {
   const Composition &was = before.composition, &is = after.composition;
-  json out = {{"before", before.file},
-              {"after", after.file},
-              {"peak_bytes", Pair(was.peak_bytes, is.peak_bytes)},
-              {"native_peak_bytes", Pair(was.native_peak_bytes, is.native_peak_bytes)},
-              {"steps", Pair(was.steps ? was.steps->steps : 0, is.steps ? is.steps->steps : 0)},
-              {"step_launches", Pair(StepLaunches(was), StepLaunches(is))},
-              {"step_ms", Pair(StepMs(was), StepMs(is))},
-              {"backward_end_ms", Pair(BackwardEndMs(was), BackwardEndMs(is))},
-              {"backward_end_skew_ms", nullptr}};
+  ordered_json out = {
+      {"before", before.file},
+      {"after", after.file},
+      {"peak_bytes", Pair(was.peak_bytes, is.peak_bytes)},
+      {"native_peak_bytes", Pair(was.native_peak_bytes, is.native_peak_bytes)},
+      {"steps", Pair(was.steps ? was.steps->steps : 0, is.steps ? is.steps->steps : 0)},
+      {"step_launches", Pair(StepLaunches(was), StepLaunches(is))},
+      {"step_ms", Pair(StepMs(was), StepMs(is))},
+      {"backward_end_ms", Pair(BackwardEndMs(was), BackwardEndMs(is))},
+      {"backward_end_skew_ms", nullptr}};
   if (BackwardEndMs(was) && BackwardEndMs(is))
     out["backward_end_skew_ms"] = *BackwardEndMs(is) - *BackwardEndMs(was);
   for (size_t i = 0; i < profile::kKinds; ++i) {
     out["kinds"][std::string(profile::KindName(profile::Kind(i)))] =
         Pair(was.kinds[i].at_peak.bytes, is.kinds[i].at_peak.bytes);
   }
-  out["sites"] = json::array();
+  out["sites"] = ordered_json::array();
   for (const SiteDiff& diff : CompareSites(was, is))
     out["sites"].push_back(SiteJson(diff, NameOf(diff, before, after)));
-  return out.dump(2, ' ', false, json::error_handler_t::replace);
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace ebt::report

@@ -14,10 +14,6 @@ using profile::EventKind;
 constexpr uint64_t kJudgedSteps = 16;
 constexpr uint64_t kLeastJudgedSteps = 3;
 
-bool IsLaunch(const Event& event) {
-  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
-}
-
 class IdleSearch {
  public:
   IdleSearch(const profile::Profile& profile, const profile::Steps& steps, uint64_t at,

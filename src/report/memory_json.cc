@@ -9,24 +9,24 @@ namespace ebt::report {
 namespace {
 
 using callsite::Frame;
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 template <typename T>
-json OrNull(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
+ordered_json OrNull(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-json MomentJson(const Moment& moment) {
+ordered_json MomentJson(const Moment& moment) {
   return {{"event", moment.event},
           {"launch", moment.launch},
           {"step", OrNull(moment.step)},
-          {"step_launch", moment.step ? json(moment.step_launch) : json(nullptr)},
+          {"step_launch", moment.step ? ordered_json(moment.step_launch) : ordered_json(nullptr)},
           {"phase", moment.phase},
           {"gpu_ms", OrNull(moment.gpu_ms)}};
 }
 
 void AddRecording(const std::string& file, const profile::Profile& profile, const Composition& it,
-                  json& out) {
+                  ordered_json& out) {
   out["file"] = file;
   for (const char* key : {"program", "rank", "pid", "gpu", "time"}) {
     const auto found = profile.metadata.find(key);
@@ -39,21 +39,22 @@ void AddRecording(const std::string& file, const profile::Profile& profile, cons
   out["recorded_sites"] = it.sites;
 }
 
-void AddSteps(const std::optional<StepSummary>& steps, json& out) {
+void AddSteps(const std::optional<StepSummary>& steps, ordered_json& out) {
   out["steps"] = steps ? steps->steps : 0;
-  out["step_launches"] = steps ? json(steps->launches) : json(nullptr);
-  out["first_step_launch"] = steps ? json(steps->first_launch) : json(nullptr);
+  out["step_launches"] = steps ? ordered_json(steps->launches) : ordered_json(nullptr);
+  out["first_step_launch"] = steps ? ordered_json(steps->first_launch) : ordered_json(nullptr);
   out["steps_marked"] = steps && steps->marked;
   const bool timed = steps && !steps->ms.empty();
-  out["step_ms"] = timed ? json(steps->median_ms) : json(nullptr);
-  out["each_step_ms"] = timed ? json(steps->ms) : json::array();
+  out["step_ms"] = timed ? ordered_json(steps->median_ms) : ordered_json(nullptr);
+  out["each_step_ms"] = timed ? ordered_json(steps->ms) : ordered_json::array();
   const bool ends = steps && !steps->backward_end_ms.empty();
-  out["backward_end_ms"] = ends ? json(steps->median_backward_end_ms) : json(nullptr);
+  out["backward_end_ms"] =
+      ends ? ordered_json(steps->median_backward_end_ms) : ordered_json(nullptr);
 }
 
-void AddPeak(const Composition& it, json& out) {
+void AddPeak(const Composition& it, ordered_json& out) {
   out["device"] = it.device;
-  out["other_devices"] = json::array();
+  out["other_devices"] = ordered_json::array();
   for (const DevicePeak& other : it.other_devices) {
     out["other_devices"].push_back({{"device", other.device}, {"peak_bytes", other.peak_bytes}});
   }
@@ -70,7 +71,7 @@ void AddPeak(const Composition& it, json& out) {
   out["before_steps_blocks"] = it.before_steps.blocks;
 }
 
-void AddFragmentation(const Composition& it, json& out) {
+void AddFragmentation(const Composition& it, ordered_json& out) {
   out["reserved_per_live"] = OrNull(it.ReservedPerLive());
   out["fragmentation"] = nullptr;
   if (it.fragmentation) {
@@ -80,19 +81,20 @@ void AddFragmentation(const Composition& it, json& out) {
                             {"share", it.fragmentation->Share()}};
   }
   out["caching_segments"] = it.caching_segments;
-  out["failures"] = {{"count", it.failures},
-                     {"largest_bytes", it.largest_failure_bytes},
-                     {"first", it.first_failure ? MomentJson(*it.first_failure) : json(nullptr)}};
+  out["failures"] = {
+      {"count", it.failures},
+      {"largest_bytes", it.largest_failure_bytes},
+      {"first", it.first_failure ? MomentJson(*it.first_failure) : ordered_json(nullptr)}};
 }
 
-void AddKinds(const Composition& it, json& out) {
-  out["kinds"] = json::object();
+void AddKinds(const Composition& it, ordered_json& out) {
+  out["kinds"] = ordered_json::object();
   for (size_t i = 0; i < profile::kKinds; ++i) {
     const KindUse& use = it.kinds[i];
     out["kinds"][std::string(profile::KindName(profile::Kind(i)))] = {
         {"bytes", use.at_peak.bytes},
         {"blocks", use.at_peak.blocks},
-        {"idle_bytes", it.idle_bytes ? json(use.idle_bytes) : json(nullptr)},
+        {"idle_bytes", it.idle_bytes ? ordered_json(use.idle_bytes) : ordered_json(nullptr)},
         {"before_steps_bytes", use.before_steps.bytes},
         {"before_steps_blocks", use.before_steps.blocks},
         {"step_max_bytes", use.step_max_bytes},
@@ -101,7 +103,7 @@ void AddKinds(const Composition& it, json& out) {
   }
 }
 
-json FrameJson(const Frame& frame) {
+ordered_json FrameJson(const Frame& frame) {
   if (frame.kind == Frame::Kind::kPython)
     return {{"file", frame.module}, {"line", frame.offset}, {"function", frame.function}};
   return {{"module", frame.file.empty() ? frame.module : frame.file},
@@ -111,18 +113,19 @@ json FrameJson(const Frame& frame) {
 }
 
 void AddSites(const profile::Profile& profile, const Composition& it, const SiteNames& names,
-              json& out) {
+              ordered_json& out) {
   absl::flat_hash_map<uint64_t, const callsite::Site*> sites;
   for (const callsite::Site& site : profile.sites) sites.emplace(site.id, &site);
-  out["sites"] = json::array();
+  out["sites"] = ordered_json::array();
   for (const SiteUse& use : it.site_uses) {
-    json row = {{"site", fmt::format("{:#x}", use.site)},
-                {"kind", std::string(profile::KindName(use.kind))},
-                {"name", names.Of(use.site)},
-                {"bytes", use.at_peak.bytes},
-                {"blocks", use.at_peak.blocks},
-                {"idle_bytes", it.idle_bytes ? json(use.idle_bytes) : json(nullptr)},
-                {"frames", json::array()}};
+    ordered_json row = {
+        {"site", fmt::format("{:#x}", use.site)},
+        {"kind", std::string(profile::KindName(use.kind))},
+        {"name", names.Of(use.site)},
+        {"bytes", use.at_peak.bytes},
+        {"blocks", use.at_peak.blocks},
+        {"idle_bytes", it.idle_bytes ? ordered_json(use.idle_bytes) : ordered_json(nullptr)},
+        {"frames", ordered_json::array()}};
     if (const auto site = sites.find(use.site); site != sites.end()) {
       for (const Frame& frame : site->second->frames) row["frames"].push_back(FrameJson(frame));
     }
@@ -134,14 +137,14 @@ void AddSites(const profile::Profile& profile, const Composition& it, const Site
 
 std::string MemoryJson(const std::string& file, const profile::Profile& profile,
                        const Composition& composition, const SiteNames& names) {
-  json out;
+  ordered_json out;
   AddRecording(file, profile, composition, out);
   AddSteps(composition.steps, out);
   AddPeak(composition, out);
   AddFragmentation(composition, out);
   AddKinds(composition, out);
   AddSites(profile, composition, names, out);
-  return out.dump(2, ' ', false, json::error_handler_t::replace);
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace ebt::report

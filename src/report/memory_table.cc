@@ -10,7 +10,7 @@
 namespace ebt::report {
 namespace {
 
-constexpr size_t kSiteWidth = 45;
+constexpr size_t kNameWidth = 45;
 constexpr size_t kFunctionWidth = 60;
 
 double Percent(uint64_t part, uint64_t whole) {
@@ -133,7 +133,7 @@ void PrintKinds(const Composition& it, Text& out) {
 }
 
 void PrintSites(const Composition& it, const SiteNames& names, size_t top, Text& out) {
-  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>11}  {}\n", "Site", kSiteWidth, "at peak", "share",
+  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>11}  {}\n", "Site", kNameWidth, "at peak", "share",
         "blocks", "idle", "kind");
   Sum rest;
   for (size_t i = 0; i < it.site_uses.size(); ++i) {
@@ -144,14 +144,14 @@ void PrintSites(const Composition& it, const SiteNames& names, size_t top, Text&
       continue;
     }
     Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}{:>11}  {}\n",
-          Shortened(Printable(names.Of(use.site)), kSiteWidth - 1), kSiteWidth,
+          Shortened(Printable(names.Of(use.site)), kNameWidth - 1), kNameWidth,
           FormatSize(use.at_peak.bytes), Percent(use.at_peak.bytes, it.peak_bytes),
           use.at_peak.blocks, it.idle_bytes ? FormatSize(use.idle_bytes) : "-",
           profile::KindName(use.kind));
   }
   if (it.site_uses.size() > top) {
     Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}\n",
-          fmt::format("... and {} more (--sites N)", it.site_uses.size() - top), kSiteWidth,
+          fmt::format("... and {} more (--sites N)", it.site_uses.size() - top), kNameWidth,
           FormatSize(rest.bytes), Percent(rest.bytes, it.peak_bytes), rest.blocks);
   }
 }

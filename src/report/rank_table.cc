@@ -14,7 +14,7 @@ using plan::RankFigures;
 using plan::RankSurvey;
 using plan::Unmatched;
 
-constexpr size_t kLabelWidth = 70;
+constexpr size_t kRowWidth = 70;
 constexpr size_t kSourceWidth = 56;
 constexpr size_t kProgramWidth = 30;
 
@@ -55,7 +55,7 @@ void PrintUnmatched(const std::string& what, const Unmatched& unmatched, size_t 
   for (size_t i = 0; i < unmatched.sites.size() && i < top; ++i) {
     const Unmatched::Site& site = unmatched.sites[i];
     Print(out, "{:>16}{:>6} x  {}\n", FormatSize(site.amount.bytes), site.amount.blocks,
-          Shortened(site.label, kLabelWidth));
+          Shortened(site.label, kRowWidth));
   }
   if (unmatched.sites.size() > top) {
     Print(out, "{:24}... and {} sites more\n", "", unmatched.sites.size() - top);
