@@ -47,6 +47,43 @@ TEST(Signed, KeepsSmallNumbersOfEitherSignShort) {
   EXPECT_EQ(Signed(std::numeric_limits<int64_t>::min()), std::string(9, '\xff') + "\x01");
 }
 
+std::string BlockCode(uint32_t block, uint32_t last) {
+  std::string out;
+  PutBlockCode(out, block, last);
+  return out;
+}
+
+TEST(BlockCode, IsTheAgeOrTheNumberWhicheverIsLess) {
+  EXPECT_EQ(BlockCode(500, 500), "\x00"s);      // allocated last
+  EXPECT_EQ(BlockCode(490, 500), "\x14"s);      // 2 * 10
+  EXPECT_EQ(BlockCode(3, 500), "\x07"s);        // 2 * 3 + 1
+  EXPECT_EQ(BlockCode(250, 500), "\xf5\x03"s);  // 2 * 250 + 1 = 3 * 128 + 117
+  EXPECT_EQ(BlockCode(7, 0), "\x0f"s);          // not allocated yet
+}
+
+TEST(BlockCode, ReadsBackTheExtremes) {
+  constexpr uint32_t kHighest = kNoBlock - 1;
+  for (const uint32_t last : {0u, 1u, kHighest / 2, kHighest}) {
+    for (const uint32_t block : {0u, 1u, kHighest / 2, kHighest / 2 + 1, kHighest}) {
+      const std::string bytes = BlockCode(block, last);
+      Cursor in(bytes);
+      EXPECT_EQ(in.BlockCode(last), block);
+      EXPECT_TRUE(in.ok());
+    }
+  }
+}
+
+TEST(BlockCode, BeforeTheFirstBlockOrBeyondTheHighestIsRefused) {
+  Cursor before("\x0e");  // 7 before block 6
+  before.BlockCode(6);
+  EXPECT_FALSE(before.ok());
+  std::string number;
+  PutVarint(number, uint64_t{kNoBlock} << 1 | 1);
+  Cursor beyond(number);
+  beyond.BlockCode(0);
+  EXPECT_FALSE(beyond.ok());
+}
+
 TEST(Cursor, ReadsBackTheExtremes) {
   for (const int64_t value : {int64_t{0}, int64_t{-1}, std::numeric_limits<int64_t>::max(),
                               std::numeric_limits<int64_t>::min()}) {
