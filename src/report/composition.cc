@@ -253,6 +253,7 @@ class Composer {
     const bool timed = begin_ms && end_ms;
     if (timed) out_.steps->ms.push_back(*end_ms - *begin_ms);
     double before_ms = begin_ms.value_or(0);
+    for (size_t kind = 0; kind < profile::kKinds; ++kind) NoteMost(kind);
     for (uint64_t at = begin; at < end; ++at) {
       const Event& event = profile_.events[at];
       if (IsLaunch(event)) {
@@ -270,7 +271,6 @@ class Composer {
       event.kind == EventKind::kAlloc ? live += TakenBytes(*block) : live -= TakenBytes(*block);
       NoteMost(size_t(kinds_[block->id]));
     }
-    for (size_t kind = 0; kind < profile::kKinds; ++kind) NoteMost(kind);
     if (timed) AddTime(before_ms, *end_ms);
   }
 

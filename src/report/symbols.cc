@@ -56,7 +56,7 @@ class ElfFile {
       if (gelf_getphdr(elf_, int(i), &segment) == nullptr || segment.p_type != PT_NOTE) continue;
       Elf_Data* notes = elf_getdata_rawchunk(elf_, int64_t(segment.p_offset), segment.p_filesz,
                                              segment.p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-      if (const std::string id = BuildIdIn(notes); !id.empty()) return id;
+      if (std::string id = BuildIdIn(notes); !id.empty()) return id;
     }
     return "";
   }
@@ -90,7 +90,7 @@ class ElfFile {
       const char* bytes = static_cast<const char*>(notes->d_buf);
       const std::string_view owner(bytes + name, head.n_namesz);
       if (head.n_type == NT_GNU_BUILD_ID && head.n_descsz <= kMostBuildIdBytes &&
-          owner == std::string_view("GNU", 4))
+          owner == std::string_view(ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)))
         return absl::BytesToHexString({bytes + content, head.n_descsz});
     }
     return "";

@@ -4,7 +4,9 @@
 // backward (9 to 12), the optimizer (13).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 
 #include "src/base/units.h"
 #include "src/plan/planner.h"
@@ -318,6 +320,76 @@ TEST(Composition, LargePlainBlocksAmongManyLaunchesLookLikeSegments) {
   EXPECT_TRUE(Compose(job.profile, std::nullopt, std::vector<Kind>(2))->caching_segments);
   job.profile.blocks[0].kind = AllocKind::kAsync;
   EXPECT_FALSE(Compose(job.profile, std::nullopt, std::vector<Kind>(2))->caching_segments);
+}
+
+// A recording of anything, in steps of five launches that are marked.
+ProfileBuilder RandomJob(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint64_t limit) { return random() % limit; };
+  ProfileBuilder job;
+  std::vector<uint32_t> live;
+  for (int i = 0; i < 400; ++i) {
+    if (i % 20 == 0) job.Step();
+    if (i % 7 == 0) job.Mark();
+    const uint64_t what = below(4);
+    if (what == 0 || live.empty()) {
+      live.push_back(job.Alloc(below(10'000), below(6), AllocKind(below(6))));
+      job.profile.blocks.back().device = uint16_t(below(2));
+      job.profile.blocks.back().address = below(3) * (1 + below(100)) * 4096;
+    } else if (what == 1) {
+      std::swap(live[below(live.size())], live.back());
+      job.Free(live.back());
+      live.pop_back();
+    }
+    if (i % 4 == 3) {
+      job.Launch(uint32_t(i / 4 % 5),
+                 live.empty() ? std::vector<uint32_t>{} : std::vector{live[below(live.size())]});
+    }
+  }
+  return job;
+}
+
+// The most bytes live at once on a device, by the events alone.
+uint64_t HighestOn(const Profile& profile, uint16_t device) {
+  uint64_t live = 0, most = 0;
+  for (const Event& event : profile.events) {
+    if (event.block == kNoBlock) continue;
+    const Block& block = profile.blocks[event.block];
+    if (block.device != device || block.kind == AllocKind::kManaged) continue;
+    const uint64_t bytes = (block.bytes + 511) / 512 * 512;
+    event.kind == EventKind::kAlloc ? live += bytes : live -= bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+TEST(Composition, WhateverIsRecordedAddsUp) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const ProfileBuilder job = RandomJob(seed);
+    std::vector<Kind> kinds;
+    for (const Block& block : job.profile.blocks) kinds.push_back(Kind(block.id * 7 % kKinds));
+    const auto steps = FindSteps(job.profile);
+    const auto it = Compose(job.profile, steps, kinds);
+    ASSERT_TRUE(it.ok());
+    EXPECT_EQ(it->peak_bytes, std::max(HighestOn(job.profile, 0), HighestOn(job.profile, 1)));
+    Sum by_kind, by_site;
+    uint64_t idle = 0;
+    for (const KindUse& use : it->kinds) {
+      by_kind.bytes += use.at_peak.bytes;
+      by_kind.blocks += use.at_peak.blocks;
+      idle += use.idle_bytes;
+      EXPECT_LE(use.idle_bytes, use.at_peak.bytes);
+      EXPECT_LE(use.step_mean_bytes, double(use.step_max_bytes));
+      EXPECT_LE(use.step_time_mean_bytes, double(use.step_max_bytes) * (1 + 1e-9));
+    }
+    for (const SiteUse& use : it->site_uses) {
+      by_site.bytes += use.at_peak.bytes;
+      by_site.blocks += use.at_peak.blocks;
+    }
+    EXPECT_EQ(by_kind, (Sum{it->peak_bytes, it->peak_blocks})) << seed;
+    EXPECT_EQ(by_site, by_kind) << seed;
+    EXPECT_EQ(it->idle_bytes.value_or(0), idle) << seed;
+  }
 }
 
 }  // namespace
