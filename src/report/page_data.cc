@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/plan/hotness.h"
 #include "src/report/block_columns.h"
+#include "src/report/composition.h"
 
 namespace ebt::report {
 namespace {
