@@ -1,6 +1,194 @@
 #include "src/profile/kinds.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "src/profile/phases.h"
+#include "src/profile/usage.h"
+
 namespace ebt::profile {
+namespace {
+
+// A block that lives this share of a step longer than one, or without steps this share of the
+// recording, is there to stay.
+constexpr double kStays = 1.2;
+constexpr double kStaysWithoutSteps = 0.25;
+// Scratch is handed to the work on at least so many different parameters.
+constexpr size_t kLeastPartners = 4;
+
+uint64_t Life(const Profile& profile, const std::optional<Steps>& steps) {
+  if (steps) return uint64_t(kStays * double(steps->period));
+  const auto launches = std::count_if(profile.events.begin(), profile.events.end(), IsLaunch);
+  return uint64_t(kStaysWithoutSteps * double(launches));
+}
+
+class Judgement {
+ public:
+  Judgement(const Profile& profile, const std::optional<Steps>& steps)
+      : profile_(profile),
+        touches_(profile),
+        usage_(FindUsage(profile, touches_, Life(profile, steps))),
+        cycles_(FindCycles(profile, touches_, usage_)) {}
+
+  std::vector<Kind> Kinds() {
+    std::vector<Kind> kinds;
+    for (const Block& block : profile_.blocks) kinds.push_back(OfBlock(block));
+    AskSiblings(kinds);
+    return kinds;
+  }
+
+ private:
+  Kind OfBlock(const Block& block) const {
+    if (block.exported) return Kind::kCommunication;
+    return usage_.persistent[block.id] ? OfPersistent(block) : OfPassing(block);
+  }
+
+  Kind OfPersistent(const Block& block) const {
+    const auto touches = touches_.Of(block.id);
+    if (usage_.in_model[block.id]) {
+      if (IsScratch(block)) return Kind::kWorkspace;
+      if (IsRefilled(block)) return Kind::kInput;
+      return IsUsedBackwardOnly(block) ? Kind::kGradient : Kind::kParameter;
+    }
+    uint64_t inside = 0, outside = 0;
+    for (uint32_t at : touches) {
+      if (at < first_window_begin()) continue;
+      (InWindow(at) ? inside : outside) += IsLaunch(profile_.events[at]);
+    }
+    if (inside > 0) return outside > inside / 4 ? Kind::kGradient : Kind::kOptimizerState;
+    if (touches.empty()) return Kind::kWorkspace;
+    return IsRefilled(block) ? Kind::kInput : Kind::kUnknown;
+  }
+
+  // Handed to the work on many different parameters, and no optimizer's.
+  bool IsScratch(const Block& block) const {
+    absl::flat_hash_set<uint32_t> partners;
+    for (uint32_t at : touches_.Of(block.id)) {
+      if (usage_.use[at] == Usage::Use::kUpdate && InWindow(at)) return false;
+      if (usage_.use[at] != Usage::Use::kModel) continue;
+      for (uint32_t other : profile_.events[at].touched) {
+        if (other != block.id && usage_.in_model[other]) partners.insert(other);
+      }
+    }
+    return partners.size() >= kLeastPartners;
+  }
+
+  // The host fills it again and again.
+  bool IsRefilled(const Block& block) const {
+    uint64_t fills = 0;
+    for (uint32_t at : touches_.Of(block.id)) fills += IsFill(profile_.events[at], block.id);
+    return fills > 1;
+  }
+
+  static bool IsFill(const Event& event, uint32_t block) {
+    return event.kind == EventKind::kCopy && event.copy == CopyKind::kHtoD &&
+           !event.touched.empty() && event.touched.front() == block;
+  }
+
+  Kind OfPassing(const Block& block) const {
+    const auto touches = touches_.Of(block.id);
+    if (touches.empty()) return Kind::kUnknown;
+    if (IsFill(profile_.events[touches.front()], block.id)) return Kind::kInput;
+    const Cycle& cycle = CycleOf(touches.front());
+    if (cycle.has_window && touches.front() >= cycle.window_begin) return Kind::kTemporary;
+    if (cycle.has_window && IsUpdatedWith(block, cycle)) return Kind::kGradient;
+    const Pass* pass = PassOf(cycle, touches.front());
+    if (pass == nullptr) return Kind::kUnknown;
+    if (touches.front() < pass->turn && IsHeldAt(block, pass->turn)) return Kind::kActivation;
+    return Kind::kTemporary;
+  }
+
+  // Alive when the next launch behind `at` has run: what is freed at once was not kept.
+  bool IsHeldAt(const Block& block, uint64_t at) const {
+    const uint64_t free_at = std::min<uint64_t>(block.free_at, profile_.events.size());
+    return usage_.launches_before[free_at] > usage_.launches_before[at];
+  }
+
+  // Backward adds to it, the optimizer reads it, forward leaves it alone.
+  bool IsUsedBackwardOnly(const Block& block) const {
+    bool backward = false, window = false;
+    for (uint32_t at : touches_.Of(block.id)) {
+      const Cycle& cycle = CycleOf(at);
+      if (usage_.use[at] == Usage::Use::kUpdate) window |= InWindow(at);
+      if (usage_.use[at] != Usage::Use::kModel) continue;
+      const Pass* pass = PassOf(cycle, at);
+      if (pass != nullptr && at < pass->turn) return false;
+      backward |= pass != nullptr;
+    }
+    return backward && window;
+  }
+
+  bool IsUpdatedWith(const Block& block, const Cycle& cycle) const {
+    const auto touches = touches_.Of(block.id);
+    for (auto at = std::lower_bound(touches.begin(), touches.end(), cycle.window_begin);
+         at != touches.end() && *at < cycle.end; ++at) {
+      if (usage_.use[*at] == Usage::Use::kUpdate) return true;
+    }
+    return false;
+  }
+
+  const Cycle& CycleOf(uint64_t at) const {
+    auto next = std::upper_bound(cycles_.begin(), cycles_.end(), at,
+                                 [](uint64_t e, const Cycle& cycle) { return e < cycle.begin; });
+    return *(next - 1);
+  }
+
+  // The pass that the event lies in or behind; before the first one that one.
+  static const Pass* PassOf(const Cycle& cycle, uint64_t at) {
+    const Pass* found = nullptr;
+    for (const Pass& pass : cycle.passes) {
+      if (found == nullptr || pass.begin <= at) found = &pass;
+    }
+    return found;
+  }
+
+  bool InWindow(uint64_t at) const {
+    const Cycle& cycle = CycleOf(at);
+    return cycle.has_window && at >= cycle.window_begin;
+  }
+  uint64_t first_window_begin() const {
+    return usage_.windows.empty() ? 0 : usage_.windows.front().begin;
+  }
+
+  // Blocks that did not show their kind are of the kind of most of their siblings, which the same
+  // site made: of the same size if there are any, else of all sizes.
+  void AskSiblings(std::vector<Kind>& kinds) const {
+    using Votes = std::array<uint64_t, kKinds>;
+    absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Votes> of_size;
+    absl::flat_hash_map<uint64_t, Votes> of_site;
+    for (const Block& block : profile_.blocks) {
+      if (block.site == 0 || kinds[block.id] == Kind::kUnknown) continue;
+      ++of_size.try_emplace({block.site, block.bytes}, Votes{}).first->second[Index(block, kinds)];
+      ++of_site.try_emplace(block.site, Votes{}).first->second[Index(block, kinds)];
+    }
+    auto most = [](const Votes& votes) {
+      return Kind(std::max_element(votes.begin(), votes.end()) - votes.begin());
+    };
+    std::vector<Kind> answers = kinds;
+    for (const Block& block : profile_.blocks) {
+      if (kinds[block.id] != Kind::kUnknown) continue;
+      if (auto it = of_size.find({block.site, block.bytes}); it != of_size.end()) {
+        answers[block.id] = most(it->second);
+      } else if (auto site = of_site.find(block.site); site != of_site.end()) {
+        answers[block.id] = most(site->second);
+      }
+    }
+    kinds = std::move(answers);
+  }
+  static size_t Index(const Block& block, const std::vector<Kind>& kinds) {
+    return static_cast<size_t>(kinds[block.id]);
+  }
+
+  const Profile& profile_;
+  const BlockTouches touches_;
+  const Usage usage_;
+  const std::vector<Cycle> cycles_;
+};
+
+}  // namespace
 
 std::string_view KindName(Kind kind) {
   static constexpr std::string_view kNames[kKinds] = {
@@ -9,8 +197,8 @@ std::string_view KindName(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::vector<Kind> FindKinds(const Profile& profile, const std::optional<Steps>&) {
-  return std::vector<Kind>(profile.blocks.size(), Kind::kUnknown);
+std::vector<Kind> FindKinds(const Profile& profile, const std::optional<Steps>& steps) {
+  return Judgement(profile, steps).Kinds();
 }
 
 }  // namespace ebt::profile

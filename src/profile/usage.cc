@@ -1,0 +1,182 @@
+#include "src/profile/usage.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace ebt::profile {
+namespace {
+
+// Flags, counters and losses: who they go with says nothing.
+constexpr uint64_t kScalarBytes = 512;
+// Of the blocks that a launch names so many may be stale words of its parameters.
+constexpr double kStale = 0.05;
+// The model uses a block when this share of its launches says so.
+constexpr double kModelShare = 0.1;
+// Updates of fewer bytes than this share of the largest window's are no optimizer.
+constexpr double kLeastWindow = 0.02;
+
+bool IsUpdate(const Profile& profile, const Event& event, const std::vector<bool>& persistent) {
+  absl::flat_hash_set<uint64_t> sizes;
+  for (uint32_t block : event.touched) {
+    if (persistent[block]) sizes.insert(profile.blocks[block].bytes);
+  }
+  const auto strangers =
+      std::count_if(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
+        const uint64_t bytes = profile.blocks[block].bytes;
+        return !persistent[block] && bytes > kScalarBytes && !sizes.contains(bytes);
+      });
+  return double(strangers) <= kStale * double(event.touched.size());
+}
+
+void FindUses(const Profile& profile, Usage& usage) {
+  usage.use.assign(profile.events.size(), Usage::Use::kNone);
+  for (size_t at = 0; at < profile.events.size(); ++at) {
+    const Event& event = profile.events[at];
+    if (!IsLaunch(event)) continue;
+    const bool names_persistent =
+        std::any_of(event.touched.begin(), event.touched.end(),
+                    [&](uint32_t block) { return usage.persistent[block]; });
+    if (!names_persistent) continue;
+    usage.use[at] =
+        IsUpdate(profile, event, usage.persistent) ? Usage::Use::kUpdate : Usage::Use::kModel;
+  }
+}
+
+void FindInModel(const Profile& profile, const BlockTouches& touches, Usage& usage) {
+  usage.in_model.assign(profile.blocks.size(), false);
+  for (uint32_t block = 0; block < profile.blocks.size(); ++block) {
+    if (!usage.persistent[block]) continue;
+    uint64_t model = 0, update = 0;
+    for (uint32_t at : touches.Of(block)) {
+      model += usage.use[at] == Usage::Use::kModel;
+      update += usage.use[at] == Usage::Use::kUpdate;
+    }
+    usage.in_model[block] = model > 0 && double(model) >= kModelShare * double(model + update);
+  }
+}
+
+// Parameters behind which stands a block of their size that the model does not use itself: the
+// gradient or the state.
+std::vector<uint32_t> Updated(const Profile& profile, const Event& event, const Usage& usage) {
+  absl::flat_hash_set<uint64_t> partners;
+  for (uint32_t block : event.touched) {
+    if (!usage.in_model[block]) partners.insert(profile.blocks[block].bytes);
+  }
+  std::vector<uint32_t> out;
+  for (uint32_t block : event.touched) {
+    if (usage.in_model[block] && partners.contains(profile.blocks[block].bytes)) {
+      out.push_back(block);
+    }
+  }
+  return out;
+}
+
+void SettleWindow(const Profile& profile, Usage::Window& window) {
+  auto& updated = window.updated;
+  std::sort(updated.begin(), updated.end());
+  updated.erase(std::unique(updated.begin(), updated.end()), updated.end());
+  for (uint32_t block : updated) window.bytes += profile.blocks[block].bytes;
+}
+
+// Windows end where the model is used again, and begin with the first update of a parameter or
+// of a block that nothing but these stretches touches.
+void FindWindows(const Profile& profile, Usage& usage) {
+  std::vector<Usage::Window> found;
+  bool open = false;
+  for (size_t at = 0; at < profile.events.size(); ++at) {
+    if (usage.use[at] == Usage::Use::kModel) open = false;
+    if (usage.use[at] != Usage::Use::kUpdate) continue;
+    const auto updated = Updated(profile, profile.events[at], usage);
+    if (updated.empty()) continue;
+    if (!open) found.push_back({.begin = at});
+    open = true;
+    found.back().end = at + 1;
+    found.back().updated.insert(found.back().updated.end(), updated.begin(), updated.end());
+  }
+  uint64_t most = 0;
+  for (Usage::Window& window : found) {
+    SettleWindow(profile, window);
+    most = std::max(most, window.bytes);
+  }
+  std::erase_if(found, [&](const Usage::Window& window) {
+    return double(window.bytes) < kLeastWindow * double(most);
+  });
+  usage.windows = std::move(found);
+}
+
+// A foreach optimizer works on its state before it comes to the parameters.
+void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& usage) {
+  // For each event how many windows begin at or before it, if model use does not lie between.
+  const auto& windows = usage.windows;
+  std::vector<uint64_t> region_begin;
+  for (const Usage::Window& window : windows) {
+    uint64_t begin = window.begin;
+    while (begin > 0 && usage.use[begin - 1] != Usage::Use::kModel) --begin;
+    region_begin.push_back(begin);
+  }
+  auto in_a_region = [&](uint32_t at) {
+    const auto next = std::upper_bound(region_begin.begin(), region_begin.end(), uint64_t{at});
+    return next != region_begin.begin() &&
+           at < windows[size_t(next - region_begin.begin()) - 1].end;
+  };
+  auto is_state = [&](uint32_t block) {
+    if (!usage.persistent[block] || usage.in_model[block]) return false;
+    uint64_t inside = 0, all = 0;
+    for (uint32_t at : touches.Of(block)) {
+      if (usage.use[at] != Usage::Use::kUpdate) continue;
+      ++all;
+      inside += in_a_region(at);
+    }
+    return double(inside) > (1 - kModelShare) * double(all);
+  };
+  std::vector<bool> state(profile.blocks.size());
+  for (uint32_t block = 0; block < profile.blocks.size(); ++block) state[block] = is_state(block);
+  for (size_t i = 0; i < windows.size(); ++i) {
+    for (uint64_t at = region_begin[i]; at < windows[i].begin; ++at) {
+      const auto& touched = profile.events[at].touched;
+      if (usage.use[at] != Usage::Use::kUpdate) continue;
+      if (!std::any_of(touched.begin(), touched.end(), [&](uint32_t b) { return state[b]; })) {
+        continue;
+      }
+      usage.windows[i].begin = at;
+      break;
+    }
+  }
+}
+
+}  // namespace
+
+BlockTouches::BlockTouches(const Profile& profile) : begin_(profile.blocks.size() + 1, 0) {
+  for (const Event& event : profile.events) {
+    for (uint32_t block : event.touched) ++begin_[block + 1];
+  }
+  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+  events_.resize(begin_.back());
+  std::vector<uint64_t> next(begin_.begin(), begin_.end() - 1);
+  for (size_t at = 0; at < profile.events.size(); ++at) {
+    for (uint32_t block : profile.events[at].touched) events_[next[block]++] = uint32_t(at);
+  }
+}
+
+Usage FindUsage(const Profile& profile, const BlockTouches& touches, uint64_t life) {
+  Usage usage;
+  const size_t events = profile.events.size();
+  usage.launches_before.assign(events + 1, 0);
+  for (size_t at = 0; at < events; ++at) {
+    usage.launches_before[at + 1] = usage.launches_before[at] + IsLaunch(profile.events[at]);
+  }
+  for (const Block& block : profile.blocks) {
+    const uint64_t free_at = std::min<uint64_t>(block.free_at, events);
+    usage.persistent.push_back(usage.launches_before[free_at] -
+                                   usage.launches_before[std::min(block.alloc_at, free_at)] >=
+                               std::max<uint64_t>(life, 1));
+  }
+  FindUses(profile, usage);
+  FindInModel(profile, touches, usage);
+  FindWindows(profile, usage);
+  WidenWindows(profile, touches, usage);
+  return usage;
+}
+
+}  // namespace ebt::profile
