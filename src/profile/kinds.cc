@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "src/profile/phases.h"
 #include "src/profile/usage.h"
 
@@ -16,8 +15,10 @@ namespace {
 // recording, is there to stay.
 constexpr double kStays = 1.2;
 constexpr double kStaysWithoutSteps = 0.25;
-// Scratch is handed to the work on at least so many different parameters.
-constexpr size_t kLeastPartners = 4;
+// Scratch is handed to at least so many launches of a step, and nothing else is handed to as many
+// of these as this share.
+constexpr uint64_t kLeastUses = 8;
+constexpr double kInCommon = 0.5;
 
 uint64_t Life(const Profile& profile, const std::optional<Steps>& steps) {
   if (steps) return uint64_t(kStays * double(steps->period));
@@ -63,17 +64,24 @@ class Judgement {
     return IsRefilled(block) ? Kind::kInput : Kind::kUnknown;
   }
 
-  // Handed to the work on many different parameters, and no optimizer's.
+  // Nobody fills it, and much work that has nothing else in common is handed it.
   bool IsScratch(const Block& block) const {
-    absl::flat_hash_set<uint32_t> partners;
-    for (uint32_t at : touches_.Of(block.id)) {
+    const auto touches = touches_.Of(block.id);
+    if (usage_.use[touches.front()] != Usage::Use::kModel) return false;
+    uint64_t uses = 0;
+    absl::flat_hash_map<uint32_t, uint64_t> together;
+    for (uint32_t at : touches) {
       if (usage_.use[at] == Usage::Use::kUpdate && InWindow(at)) return false;
       if (usage_.use[at] != Usage::Use::kModel) continue;
+      ++uses;
       for (uint32_t other : profile_.events[at].touched) {
-        if (other != block.id && usage_.in_model[other]) partners.insert(other);
+        if (other != block.id && usage_.persistent[other]) ++together[other];
       }
     }
-    return partners.size() >= kLeastPartners;
+    if (uses < kLeastUses * cycles_.size()) return false;
+    return std::all_of(together.begin(), together.end(), [&](const auto& other) {
+      return double(other.second) < kInCommon * double(uses);
+    });
   }
 
   // The host fills it again and again.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace ebt::profile {
 namespace {
 
@@ -10,12 +12,27 @@ constexpr double kNothing = 1e-3;
 // Of the saved bytes times their waiting a pass has at least this share of the largest one's.
 constexpr double kLeastPass = 0.05;
 
+// What forward saves waits on both sides of the turn: it counts where at least this share of its
+// wait lies on either side. A gradient that another one is added to waits from there on.
+constexpr double kEitherSide = 1.0 / 6;
+
 // A block that waits: touched at event `from`, not again before `to`.
 struct Wait {
+  uint64_t bytes = 0;
   uint64_t from = 0, to = 0;
   uint64_t first = 0, last = 0;  // touches of the block
   double weight = 0;
 };
+
+// Of what is as large as a parameter much is a part of its gradient.
+void LeaveOutGradients(const Profile& profile, const Usage& usage, std::vector<Wait>& waits) {
+  absl::flat_hash_set<uint64_t> sizes;
+  for (const Usage::Window& window : usage.windows) {
+    for (uint32_t block : window.updated) sizes.insert(profile.blocks[block].bytes);
+  }
+  auto is_as_large = [&](const Wait& wait) { return sizes.contains(wait.bytes); };
+  if (!std::all_of(waits.begin(), waits.end(), is_as_large)) std::erase_if(waits, is_as_large);
+}
 
 // The longest wait of each block that comes into being in the cycle and that its window leaves
 // alone: gradients wait for the optimizer, the rest for backward.
@@ -28,7 +45,7 @@ std::vector<Wait> WaitsOf(const Profile& profile, const BlockTouches& touches, c
     const auto all = touches.Of(event.block);
     const auto end = std::lower_bound(all.begin(), all.end(), cycle.window_begin);
     if (end == all.begin() || (end != all.end() && *end < cycle.end)) continue;
-    Wait wait{.first = all.front(), .last = *(end - 1)};
+    Wait wait{.bytes = profile.blocks[event.block].bytes, .first = all.front(), .last = *(end - 1)};
     uint64_t longest = 0;
     for (auto touch = all.begin(); touch + 1 < end; ++touch) {
       const uint64_t launches = usage.launches_before[*(touch + 1)] - usage.launches_before[*touch];
@@ -37,9 +54,10 @@ std::vector<Wait> WaitsOf(const Profile& profile, const BlockTouches& touches, c
       wait.from = *touch, wait.to = *(touch + 1);
     }
     if (longest == 0) continue;
-    wait.weight = double(profile.blocks[event.block].bytes) * double(longest);
+    wait.weight = double(wait.bytes) * double(longest);
     out.push_back(wait);
   }
+  LeaveOutGradients(profile, usage, out);
   return out;
 }
 
@@ -48,8 +66,9 @@ std::vector<Wait> WaitsOf(const Profile& profile, const BlockTouches& touches, c
 std::vector<double> Weights(const std::vector<Wait>& waits, const Cycle& cycle) {
   std::vector<double> change(cycle.window_begin - cycle.begin + 1, 0);
   for (const Wait& wait : waits) {
-    change[wait.from - cycle.begin] += wait.weight;
-    change[wait.to - cycle.begin] -= wait.weight;
+    const auto margin = uint64_t(kEitherSide * double(wait.to - wait.from));
+    change[wait.from + margin - cycle.begin] += wait.weight;
+    change[wait.to - margin - cycle.begin] -= wait.weight;
   }
   double sum = 0;
   for (double& value : change) value = sum += value;
