@@ -11,27 +11,17 @@
 namespace ebt::profile {
 namespace {
 
-// A block that lives this share of a step longer than one, or without steps this share of the
-// recording, is there to stay.
-constexpr double kStays = 1.2;
-constexpr double kStaysWithoutSteps = 0.25;
 // Scratch is handed to at least so many launches of a step, and nothing else is handed to as many
 // of these as this share.
 constexpr uint64_t kLeastUses = 8;
 constexpr double kInCommon = 0.5;
 
-uint64_t Life(const Profile& profile, const std::optional<Steps>& steps) {
-  if (steps) return uint64_t(kStays * double(steps->period));
-  const auto launches = std::count_if(profile.events.begin(), profile.events.end(), IsLaunch);
-  return uint64_t(kStaysWithoutSteps * double(launches));
-}
-
 class Judgement {
  public:
-  Judgement(const Profile& profile, const std::optional<Steps>& steps)
+  explicit Judgement(const Profile& profile)
       : profile_(profile),
         touches_(profile),
-        usage_(FindUsage(profile, touches_, Life(profile, steps))),
+        usage_(FindUsage(profile, touches_)),
         cycles_(FindCycles(profile, touches_, usage_)) {}
 
   std::vector<Kind> Kinds() {
@@ -205,8 +195,8 @@ std::string_view KindName(Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-std::vector<Kind> FindKinds(const Profile& profile, const std::optional<Steps>& steps) {
-  return Judgement(profile, steps).Kinds();
+std::vector<Kind> FindKinds(const Profile& profile, const std::optional<Steps>&) {
+  return Judgement(profile).Kinds();
 }
 
 }  // namespace ebt::profile

@@ -1,6 +1,7 @@
 #include "src/profile/phases.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 
@@ -61,39 +62,87 @@ std::vector<Wait> WaitsOf(const Profile& profile, const BlockTouches& touches, c
   return out;
 }
 
-// What waits, event by event; long waits weigh more, so that the short ones within a layer (or
-// within a layer that is computed again) move no pass's turn.
-std::vector<double> Weights(const std::vector<Wait>& waits, const Cycle& cycle) {
+// What waits, event by event, but for `margin` of each wait at either end; long waits weigh more,
+// so that the short ones within a layer (or within a layer that is computed again) move no turn.
+std::vector<double> Weights(const std::vector<Wait>& waits, const Cycle& cycle, double margin) {
   std::vector<double> change(cycle.window_begin - cycle.begin + 1, 0);
   for (const Wait& wait : waits) {
-    const auto margin = uint64_t(kEitherSide * double(wait.to - wait.from));
-    change[wait.from + margin - cycle.begin] += wait.weight;
-    change[wait.to - margin - cycle.begin] -= wait.weight;
+    const auto events = uint64_t(margin * double(wait.to - wait.from));
+    change[wait.from + events - cycle.begin] += wait.weight;
+    change[wait.to - events - cycle.begin] -= wait.weight;
   }
   double sum = 0;
   for (double& value : change) value = sum += value;
   return change;
 }
 
-std::vector<Pass> PassesOf(const std::vector<Wait>& waits, const Cycle& cycle) {
+// Where a pass can turn: behind the first use of the last parameter that it comes to, up to where
+// one of the last few is used again. What is computed again in backward waits too, but later.
+class TurnBounds {
+ public:
+  TurnBounds(const BlockTouches& touches, const Usage& usage) : touches_(touches), usage_(usage) {
+    for (const Usage::Window& window : usage.windows) {
+      parameters_.insert(window.updated.begin(), window.updated.end());
+    }
+  }
+
+  // Events [first, second) within [begin, end).
+  std::pair<uint64_t, uint64_t> Of(uint64_t begin, uint64_t end) const {
+    std::vector<std::pair<uint64_t, uint64_t>> uses;  // first and second use
+    for (uint32_t block : parameters_) {
+      const auto two = TwoUses(block, begin, end);
+      if (two.first < end) uses.push_back(two);
+    }
+    if (uses.empty()) return {begin, end};
+    std::sort(uses.begin(), uses.end());
+    const uint64_t first = uses.back().first;
+    uint64_t second = end;
+    for (size_t i = uses.size() - std::min(uses.size(), kLastFew); i < uses.size(); ++i) {
+      if (uses[i].second > first) second = std::min(second, uses[i].second);
+    }
+    return {first, second};
+  }
+
+ private:
+  static constexpr size_t kLastFew = 5;
+
+  std::pair<uint64_t, uint64_t> TwoUses(uint32_t block, uint64_t begin, uint64_t end) const {
+    const auto all = touches_.Of(block);
+    uint64_t first = end;
+    for (auto at = std::lower_bound(all.begin(), all.end(), begin); at != all.end() && *at < end;
+         ++at) {
+      if (usage_.use[*at] != Usage::Use::kModel) continue;
+      if (first < end) return {first, *at};
+      first = *at;
+    }
+    return {first, end};
+  }
+
+  const BlockTouches& touches_;
+  const Usage& usage_;
+  absl::flat_hash_set<uint32_t> parameters_;
+};
+
+std::vector<Pass> PassesOf(const std::vector<Wait>& waits, const Cycle& cycle,
+                           const TurnBounds& bounds) {
   std::vector<Pass> out;
-  const std::vector<double> weights = Weights(waits, cycle);
-  const double most = *std::max_element(weights.begin(), weights.end());
-  if (most <= 0) return out;
-  for (size_t i = 0; i < weights.size();) {
-    if (weights[i] <= kNothing * most) {
-      ++i;
-      continue;
+  const std::vector<double> waiting = Weights(waits, cycle, 0);
+  const std::vector<double> straddling = Weights(waits, cycle, kEitherSide);
+  const double nothing = kNothing * *std::max_element(waiting.begin(), waiting.end());
+  const double most = *std::max_element(straddling.begin(), straddling.end());
+  for (size_t begin = 0; begin < waiting.size();) {
+    size_t end = begin + 1;
+    const bool waits_here = waiting[begin] > nothing;
+    while (end < waiting.size() && (waiting[end] > nothing) == waits_here) ++end;
+    const auto from = straddling.begin();
+    if (waits_here && *std::max_element(from + begin, from + end) >= kLeastPass * most) {
+      const auto [low, high] = bounds.Of(cycle.begin + begin, cycle.begin + end);
+      const auto top = std::max_element(from + (low - cycle.begin), from + (high - cycle.begin));
+      // What brought the weight to its top was touched there and waits from then on.
+      const auto turn = uint64_t(top - from) + 1;
+      out.push_back({cycle.begin + begin, cycle.begin + turn, cycle.begin + end});
     }
-    size_t end = i, top = i;
-    for (; end < weights.size() && weights[end] > kNothing * most; ++end) {
-      if (weights[end] > weights[top]) top = end;
-    }
-    // What reached its top at `top` was touched there and waits from then on.
-    if (weights[top] >= kLeastPass * most) {
-      out.push_back({cycle.begin + i, cycle.begin + top + 1, cycle.begin + end});
-    }
-    i = end;
+    begin = end;
   }
   return out;
 }
@@ -125,9 +174,10 @@ std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touche
     begin = window.end;
   }
   out.push_back({begin, profile.events.size(), profile.events.size(), false, {}});
+  const TurnBounds bounds(touches, usage);
   for (Cycle& cycle : out) {
     const auto waits = WaitsOf(profile, touches, usage, cycle);
-    cycle.passes = PassesOf(waits, cycle);
+    cycle.passes = PassesOf(waits, cycle, bounds);
     WidenPasses(waits, cycle.passes);
   }
   return out;

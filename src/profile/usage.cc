@@ -1,7 +1,10 @@
 #include "src/profile/usage.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace ebt::profile {
@@ -13,6 +16,10 @@ constexpr uint64_t kScalarBytes = 512;
 constexpr double kStale = 0.05;
 // The model uses a block when this share of its launches says so.
 constexpr double kModelShare = 0.1;
+// Before windows are known, what lives for this share of all launches is persistent.
+constexpr double kLongLife = 0.25;
+// Persistence and windows follow from each other; they settle in the second round as a rule.
+constexpr int kRounds = 4;
 // Updates of fewer bytes than this share of the largest window's are no optimizer.
 constexpr double kLeastWindow = 0.02;
 
@@ -72,6 +79,28 @@ std::vector<uint32_t> Updated(const Profile& profile, const Event& event, const 
   return out;
 }
 
+uint64_t CommonBytes(const Profile& profile, const std::vector<uint32_t>& a,
+                     const std::vector<uint32_t>& b) {
+  std::vector<uint32_t> both;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  uint64_t bytes = 0;
+  for (uint32_t block : both) bytes += profile.blocks[block].bytes;
+  return bytes;
+}
+
+// A window joins the group of the first one with which it shares half of the smaller one.
+void FindGroups(const Profile& profile, std::vector<Usage::Window>& windows) {
+  std::vector<const Usage::Window*> firsts;
+  for (Usage::Window& window : windows) {
+    const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const auto* first) {
+      return 2 * CommonBytes(profile, first->updated, window.updated) >=
+             std::min(first->bytes, window.bytes);
+    });
+    window.group = uint32_t(same - firsts.begin());
+    if (same == firsts.end()) firsts.push_back(&window);
+  }
+}
+
 void SettleWindow(const Profile& profile, Usage::Window& window) {
   auto& updated = window.updated;
   std::sort(updated.begin(), updated.end());
@@ -102,6 +131,7 @@ void FindWindows(const Profile& profile, Usage& usage) {
   std::erase_if(found, [&](const Usage::Window& window) {
     return double(window.bytes) < kLeastWindow * double(most);
   });
+  FindGroups(profile, found);
   usage.windows = std::move(found);
 }
 
@@ -145,6 +175,43 @@ void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& us
   }
 }
 
+std::vector<bool> LongLived(const Profile& profile, const Usage& usage) {
+  const double least = std::max(1.0, kLongLife * double(usage.launches_before.back()));
+  std::vector<bool> out;
+  for (const Block& block : profile.blocks) {
+    const uint64_t free_at = std::min<uint64_t>(block.free_at, profile.events.size());
+    const uint64_t alloc_at = std::min(block.alloc_at, free_at);
+    out.push_back(double(usage.launches_before[free_at] - usage.launches_before[alloc_at]) >=
+                  least);
+  }
+  return out;
+}
+
+// Where no group has two windows yet nothing better is known than long lives.
+std::vector<bool> SeesWindowsTwice(const Profile& profile, const Usage& usage) {
+  // For each window the next one of its group, and from each window on the earliest end of such
+  // a second one.
+  constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+  const auto& windows = usage.windows;
+  std::vector<uint64_t> second(windows.size() + 1, kNone);
+  absl::flat_hash_map<uint32_t, uint64_t> end_of_next;
+  for (size_t i = windows.size(); i-- > 0;) {
+    const auto next = end_of_next.find(windows[i].group);
+    second[i] = std::min(second[i + 1], next == end_of_next.end() ? kNone : next->second);
+    end_of_next[windows[i].group] = windows[i].end;
+  }
+  if (second[0] == kNone) return usage.persistent;
+  std::vector<bool> out;
+  for (const Block& block : profile.blocks) {
+    const auto first = std::partition_point(
+        windows.begin(), windows.end(),
+        [&](const Usage::Window& window) { return window.end <= block.alloc_at; });
+    const uint64_t end = second[size_t(first - windows.begin())];
+    out.push_back(end != kNone && end <= block.free_at);
+  }
+  return out;
+}
+
 }  // namespace
 
 BlockTouches::BlockTouches(const Profile& profile) : begin_(profile.blocks.size() + 1, 0) {
@@ -159,22 +226,22 @@ BlockTouches::BlockTouches(const Profile& profile) : begin_(profile.blocks.size(
   }
 }
 
-Usage FindUsage(const Profile& profile, const BlockTouches& touches, uint64_t life) {
+Usage FindUsage(const Profile& profile, const BlockTouches& touches) {
   Usage usage;
   const size_t events = profile.events.size();
   usage.launches_before.assign(events + 1, 0);
   for (size_t at = 0; at < events; ++at) {
     usage.launches_before[at + 1] = usage.launches_before[at] + IsLaunch(profile.events[at]);
   }
-  for (const Block& block : profile.blocks) {
-    const uint64_t free_at = std::min<uint64_t>(block.free_at, events);
-    usage.persistent.push_back(usage.launches_before[free_at] -
-                                   usage.launches_before[std::min(block.alloc_at, free_at)] >=
-                               std::max<uint64_t>(life, 1));
+  usage.persistent = LongLived(profile, usage);
+  for (int round = 0; round < kRounds; ++round) {
+    FindUses(profile, usage);
+    FindInModel(profile, touches, usage);
+    FindWindows(profile, usage);
+    std::vector<bool> persistent = SeesWindowsTwice(profile, usage);
+    if (usage.windows.empty() || persistent == usage.persistent) break;
+    usage.persistent = std::move(persistent);
   }
-  FindUses(profile, usage);
-  FindInModel(profile, touches, usage);
-  FindWindows(profile, usage);
   WidenWindows(profile, touches, usage);
   return usage;
 }

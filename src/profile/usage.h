@@ -5,7 +5,8 @@
 // large as a persistent one that it names too: an optimizer reads and writes parameters, their
 // gradients and its state element by element. Otherwise it is *model use*: a product, a
 // normalization or a convolution names activations, whose sizes are the batch's. A parameter has
-// both, an optimizer's state has updates alone.
+// both, an optimizer's state has updates alone. A block is persistent when it lives through the
+// ends of two windows that update the same parameters: a gradient sees one, an activation none.
 #ifndef EBBTIDE_SRC_PROFILE_USAGE_H_
 #define EBBTIDE_SRC_PROFILE_USAGE_H_
 
@@ -37,6 +38,8 @@ struct Usage {
     uint64_t begin = 0, end = 0;
     uint64_t bytes = 0;             // of the parameters in it
     std::vector<uint32_t> updated;  // parameters, ascending
+    // Windows of one group update the same parameters, or some of the same: an optimizer's.
+    uint32_t group = 0;
   };
 
   std::vector<uint64_t> launches_before;  // by event, and one behind the last
@@ -46,8 +49,7 @@ struct Usage {
   std::vector<Window> windows;            // in order, apart from each other
 };
 
-// A block that lives for at least `life` launches is persistent.
-Usage FindUsage(const Profile& profile, const BlockTouches& touches, uint64_t life);
+Usage FindUsage(const Profile& profile, const BlockTouches& touches);
 
 // True for a launch of a kernel or of a graph.
 inline bool IsLaunch(const Event& event) {
