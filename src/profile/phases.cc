@@ -91,7 +91,8 @@ class TurnBounds {
     std::vector<std::pair<uint64_t, uint64_t>> uses;  // first and second use
     for (uint32_t block : parameters_) {
       const auto two = TwoUses(block, begin, end);
-      if (two.first < end) uses.push_back(two);
+      // Used once: a bias, or a gradient that is added to.
+      if (two.second < end) uses.push_back(two);
     }
     if (uses.empty()) return {begin, end};
     std::sort(uses.begin(), uses.end());

@@ -41,6 +41,8 @@ void FindUses(const Profile& profile, Usage& usage) {
   for (size_t at = 0; at < profile.events.size(); ++at) {
     const Event& event = profile.events[at];
     if (!IsLaunch(event)) continue;
+    // What a graph uses is not seen: enough to end a window.
+    if (event.kind == EventKind::kGraph) usage.use[at] = Usage::Use::kModel;
     const bool names_persistent =
         std::any_of(event.touched.begin(), event.touched.end(),
                     [&](uint32_t block) { return usage.persistent[block]; });
