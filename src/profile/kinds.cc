@@ -68,7 +68,8 @@ class Judgement {
         if (other != block.id && usage_.persistent[other]) ++together[other];
       }
     }
-    if (uses < kLeastUses * cycles_.size()) return false;
+    // Parameters are there before anything is computed.
+    if (block.alloc_at < first_pass_begin() && uses < kLeastUses * cycles_.size()) return false;
     return std::all_of(together.begin(), together.end(), [&](const auto& other) {
       return double(other.second) < kInCommon * double(uses);
     });
@@ -146,6 +147,9 @@ class Judgement {
   bool InWindow(uint64_t at) const {
     const Cycle& cycle = CycleOf(at);
     return cycle.has_window && at >= cycle.window_begin;
+  }
+  uint64_t first_pass_begin() const {
+    return cycles_.front().passes.empty() ? kNever : cycles_.front().passes.front().begin;
   }
   uint64_t first_window_begin() const {
     return usage_.windows.empty() ? 0 : usage_.windows.front().begin;

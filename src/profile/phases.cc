@@ -148,6 +148,22 @@ std::vector<Pass> PassesOf(const std::vector<Wait>& waits, const Cycle& cycle,
   return out;
 }
 
+double MostOf(const std::vector<Wait>& waits, const Cycle& cycle) {
+  const std::vector<double> weights = Weights(waits, cycle, kEitherSide);
+  return *std::max_element(weights.begin(), weights.end());
+}
+
+// Behind the last window may lie an evaluation, in which next to nothing waits.
+void LeaveOutEvaluation(std::vector<Cycle>& cycles) {
+  std::vector<double> most;
+  for (const Cycle& cycle : cycles) {
+    if (cycle.has_window) most.push_back(cycle.most);
+  }
+  if (most.empty() || cycles.back().has_window) return;
+  std::nth_element(most.begin(), most.begin() + most.size() / 2, most.end());
+  if (cycles.back().most < kLeastPass * most[most.size() / 2]) cycles.back().passes.clear();
+}
+
 // From the first touch of what the pass saves to the last one.
 void WidenPasses(const std::vector<Wait>& waits, std::vector<Pass>& passes) {
   for (Pass& pass : passes) {
@@ -164,6 +180,22 @@ void WidenPasses(const std::vector<Wait>& waits, std::vector<Pass>& passes) {
   }
 }
 
+// The program's own words. Before the first one in the step the last one before the step holds.
+std::vector<PhaseStart> MarkedPhases(const Profile& profile, uint64_t begin, uint64_t end) {
+  std::vector<PhaseStart> out;
+  std::string before = "other";
+  for (uint64_t at = 0; at < end; ++at) {
+    if (profile.events[at].kind != EventKind::kPhase) continue;
+    if (at < begin) {
+      before = profile.events[at].phase;
+    } else {
+      out.push_back({at, profile.events[at].phase});
+    }
+  }
+  if (!out.empty() && out.front().at > begin) out.insert(out.begin(), {begin, before});
+  return out;
+}
+
 }  // namespace
 
 std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touches,
@@ -178,8 +210,45 @@ std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touche
   const TurnBounds bounds(touches, usage);
   for (Cycle& cycle : out) {
     const auto waits = WaitsOf(profile, touches, usage, cycle);
+    cycle.most = MostOf(waits, cycle);
     cycle.passes = PassesOf(waits, cycle, bounds);
     WidenPasses(waits, cycle.passes);
+  }
+  LeaveOutEvaluation(out);
+  return out;
+}
+
+std::vector<PhaseStart> FindPhases(const Profile& profile, const Usage& usage,
+                                   const std::vector<Cycle>& cycles, uint64_t begin, uint64_t end) {
+  std::vector<PhaseStart> out = MarkedPhases(profile, begin, end);
+  if (!out.empty()) return out;
+  auto add = [&](uint64_t at, const char* name) {
+    if (at >= end) return;
+    at = std::max(at, begin);
+    // A phase without launches is none.
+    if (!out.empty() && usage.launches_before[out.back().at] == usage.launches_before[at]) {
+      out.pop_back();
+    }
+    if (out.empty() || out.back().name != name) out.push_back({at, name});
+  };
+  for (const Cycle& cycle : cycles) {
+    if (cycle.end <= begin || cycle.begin >= end) continue;
+    bool leads = true;
+    for (const Pass& pass : cycle.passes) {
+      if (pass.end <= begin) continue;
+      add(leads ? cycle.begin : pass.begin, "forward");
+      add(pass.turn, "backward");
+      leads = false;
+    }
+    if (cycle.has_window && cycle.end > begin) {
+      add(cycle.window_begin, "optimizer");
+      add(cycle.end, "other");
+    }
+  }
+  if (out.empty()) out.push_back({begin, "other"});
+  out.front().at = begin;
+  if (out.size() > 1 && usage.launches_before[out.back().at] == usage.launches_before[end]) {
+    out.pop_back();
   }
   return out;
 }

@@ -25,12 +25,26 @@ struct Cycle {
   uint64_t window_begin = 0;  // of the window; the end of the recording when there is none
   uint64_t end = 0;           // one behind the window
   bool has_window = false;
+  double most = 0;  // that waits for backward, in bytes times launches
   std::vector<Pass> passes;
 };
 
 // The cycles of a recording, one behind the other from the first event to the last.
 std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touches,
                               const Usage& usage);
+
+// Where a phase begins, and what it is called: "forward", "backward", "optimizer" or "other", or
+// as ebbtide_phase() said.
+struct PhaseStart {
+  uint64_t at = 0;  // event
+  std::string name;
+};
+
+// The phases of the step [begin, end), in order; the first one begins at `begin`. A forward phase
+// begins with what leads to it (the batch, zeroed gradients), a backward phase includes what lies
+// between it and the optimizer (clipping). ebbtide_phase() marks within the step win.
+std::vector<PhaseStart> FindPhases(const Profile& profile, const Usage& usage,
+                                   const std::vector<Cycle>& cycles, uint64_t begin, uint64_t end);
 
 }  // namespace ebt::profile
 

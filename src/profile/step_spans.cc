@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "src/profile/steps.h"
 
 namespace ebt::profile {
@@ -13,7 +14,7 @@ namespace {
 // Losses, counters, scales: work on these alone still belongs to the optimizer.
 constexpr uint64_t kScalarBytes = 512;
 // An evaluation has at least this share of a forward pass's work.
-constexpr double kLeastEvaluation = 0.25;
+constexpr double kLeastEvaluation = 0.5;
 // At the end of an evaluation less than this share of its own memory is still held.
 constexpr double kHeldByEvaluation = 0.5;
 
@@ -56,6 +57,7 @@ class Spans {
       : profile_(profile), touches_(touches), usage_(usage), cycles_(cycles) {}
 
   std::vector<StepSpan> Find() {
+    FindForwardFunctions();
     FindPrelude();
     std::vector<uint32_t> groups;
     for (const Usage::Window& window : usage_.windows) groups.push_back(window.group);
@@ -73,10 +75,26 @@ class Spans {
   uint64_t LaunchesIn(uint64_t begin, uint64_t end) const {
     return usage_.launches_before[end] - usage_.launches_before[begin];
   }
+  // Launches that use the model with a function that forward passes use it with, which set-up
+  // does not.
   uint64_t ModelUseIn(uint64_t begin, uint64_t end) const {
-    return begin >= end ? 0
-                        : uint64_t(std::count(usage_.use.begin() + begin, usage_.use.begin() + end,
-                                              Usage::Use::kModel));
+    uint64_t uses = 0;
+    for (uint64_t at = begin; at < end; ++at) {
+      uses += usage_.use[at] == Usage::Use::kModel &&
+              forward_functions_.contains(profile_.events[at].function);
+    }
+    return uses;
+  }
+  void FindForwardFunctions() {
+    for (const Cycle& cycle : cycles_) {
+      if (!cycle.has_window) continue;
+      for (const Pass& pass : cycle.passes) {
+        for (uint64_t at = pass.begin; at < pass.turn; ++at) {
+          if (usage_.use[at] != Usage::Use::kModel) continue;
+          forward_functions_.insert(profile_.events[at].function);
+        }
+      }
+    }
   }
 
   // Right behind the launch before which `launches` launches have run.
@@ -209,6 +227,7 @@ class Spans {
   const BlockTouches& touches_;
   const Usage& usage_;
   const std::vector<Cycle>& cycles_;
+  absl::flat_hash_set<uint32_t> forward_functions_;
   uint64_t prelude_ = 0, least_evaluation_ = 0;
   std::vector<StepSpan> spans_;
 };

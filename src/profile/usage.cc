@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 
 namespace ebt::profile {
 namespace {
@@ -17,7 +18,7 @@ constexpr double kStale = 0.05;
 // The model uses a block when this share of its launches says so.
 constexpr double kModelShare = 0.1;
 // Before windows are known, what lives for this share of all launches is persistent.
-constexpr double kLongLife = 0.25;
+constexpr double kLongLife = 0.33;
 // Persistence and windows follow from each other; they settle in the second round as a rule.
 constexpr int kRounds = 4;
 // Updates of fewer bytes than this share of the largest window's are no optimizer.
@@ -81,6 +82,47 @@ std::vector<uint32_t> Updated(const Profile& profile, const Event& event, const 
   return out;
 }
 
+void SettleWindow(const Profile& profile, Usage::Window& window) {
+  auto& updated = window.updated;
+  std::sort(updated.begin(), updated.end());
+  updated.erase(std::unique(updated.begin(), updated.end()), updated.end());
+  for (uint32_t block : updated) window.bytes += profile.blocks[block].bytes;
+}
+
+// By function: its name contains what the user named. Empty when nothing was named.
+std::vector<bool> NamedFunctions(const Profile& profile) {
+  const auto named = profile.metadata.find(kStepKernelKey);
+  std::vector<bool> out;
+  if (named == profile.metadata.end() || named->second.empty()) return out;
+  for (const Function& function : profile.functions) {
+    out.push_back(absl::StrContains(function.name, named->second));
+  }
+  return out;
+}
+
+// False when no launch is of the kernel that the user named.
+bool FindNamedWindows(const Profile& profile, Usage& usage) {
+  const std::vector<bool> named = NamedFunctions(profile);
+  std::vector<Usage::Window> found;
+  bool open = false;
+  for (size_t at = 0; at < profile.events.size(); ++at) {
+    const Event& event = profile.events[at];
+    const bool is_named =
+        event.kind == EventKind::kLaunch && event.function < named.size() && named[event.function];
+    if (is_named) {
+      if (!open) found.push_back({.begin = at});
+      found.back().end = at + 1;
+      const auto updated = Updated(profile, event, usage);
+      found.back().updated.insert(found.back().updated.end(), updated.begin(), updated.end());
+    }
+    open = is_named || (open && usage.use[at] != Usage::Use::kModel);
+  }
+  if (found.empty()) return false;
+  for (Usage::Window& window : found) SettleWindow(profile, window);
+  usage.windows = std::move(found);
+  return true;
+}
+
 uint64_t CommonBytes(const Profile& profile, const std::vector<uint32_t>& a,
                      const std::vector<uint32_t>& b) {
   std::vector<uint32_t> both;
@@ -90,24 +132,30 @@ uint64_t CommonBytes(const Profile& profile, const std::vector<uint32_t>& a,
   return bytes;
 }
 
-// A window joins the group of the first one with which it shares half of the smaller one.
+// A window joins the group of the first one with which it shares half of the larger one.
 void FindGroups(const Profile& profile, std::vector<Usage::Window>& windows) {
   std::vector<const Usage::Window*> firsts;
   for (Usage::Window& window : windows) {
     const auto same = std::find_if(firsts.begin(), firsts.end(), [&](const auto* first) {
       return 2 * CommonBytes(profile, first->updated, window.updated) >=
-             std::min(first->bytes, window.bytes);
+             std::max(first->bytes, window.bytes);
     });
     window.group = uint32_t(same - firsts.begin());
     if (same == firsts.end()) firsts.push_back(&window);
   }
 }
 
-void SettleWindow(const Profile& profile, Usage::Window& window) {
-  auto& updated = window.updated;
-  std::sort(updated.begin(), updated.end());
-  updated.erase(std::unique(updated.begin(), updated.end()), updated.end());
-  for (uint32_t block : updated) window.bytes += profile.blocks[block].bytes;
+// An optimizer comes again. What happens once beside windows that do is an accident of sizes:
+// a batch that is as large as a weight.
+void LeaveOutAccidents(std::vector<Usage::Window>& windows) {
+  absl::flat_hash_map<uint32_t, uint64_t> counts;
+  uint64_t repeated = 0;  // bytes of the largest window that comes again
+  for (const Usage::Window& window : windows) {
+    if (++counts[window.group] > 1) repeated = std::max(repeated, window.bytes);
+  }
+  std::erase_if(windows, [&](const Usage::Window& window) {
+    return counts[window.group] == 1 && window.bytes < repeated;
+  });
 }
 
 // Windows end where the model is used again, and begin with the first update of a parameter or
@@ -134,6 +182,7 @@ void FindWindows(const Profile& profile, Usage& usage) {
     return double(window.bytes) < kLeastWindow * double(most);
   });
   FindGroups(profile, found);
+  LeaveOutAccidents(found);
   usage.windows = std::move(found);
 }
 
@@ -239,12 +288,12 @@ Usage FindUsage(const Profile& profile, const BlockTouches& touches) {
   for (int round = 0; round < kRounds; ++round) {
     FindUses(profile, usage);
     FindInModel(profile, touches, usage);
-    FindWindows(profile, usage);
+    if (!FindNamedWindows(profile, usage)) FindWindows(profile, usage);
     std::vector<bool> persistent = SeesWindowsTwice(profile, usage);
     if (usage.windows.empty() || persistent == usage.persistent) break;
     usage.persistent = std::move(persistent);
   }
-  WidenWindows(profile, touches, usage);
+  if (NamedFunctions(profile).empty()) WidenWindows(profile, touches, usage);
   return usage;
 }
 

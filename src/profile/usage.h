@@ -49,6 +49,10 @@ struct Usage {
   std::vector<Window> windows;            // in order, apart from each other
 };
 
+// Metadata: part of a kernel's name. Its launches up to the next model use are then a window,
+// and nothing else is.
+inline constexpr char kStepKernelKey[] = "step_kernel";
+
 Usage FindUsage(const Profile& profile, const BlockTouches& touches);
 
 // True for a launch of a kernel or of a graph.

@@ -83,6 +83,7 @@ bool Engine::PrepareReplay() {
   options.budget = budget;
   options.host_budget = HostBudget(config_);
   options.guard = front_.guard;
+  if (!config_.step_kernel.empty()) options.metadata["step_kernel"] = config_.step_kernel;
   replayer_ = std::make_unique<replay::Replayer>(driver_, *std::move(plan), std::move(options));
   return true;
 }
