@@ -50,7 +50,7 @@ std::vector<Wait> WaitsOf(const Profile& profile, const BlockTouches& touches, c
     uint64_t longest = 0;
     for (auto touch = all.begin(); touch + 1 < end; ++touch) {
       const uint64_t launches = usage.launches_before[*(touch + 1)] - usage.launches_before[*touch];
-      if (launches <= longest) continue;
+      if (launches == 0 || launches < longest) continue;
       longest = launches;
       wait.from = *touch, wait.to = *(touch + 1);
     }
@@ -181,18 +181,20 @@ void WidenPasses(const std::vector<Wait>& waits, std::vector<Pass>& passes) {
 }
 
 // The program's own words. Before the first one in the step the last one before the step holds.
-std::vector<PhaseStart> MarkedPhases(const Profile& profile, uint64_t begin, uint64_t end) {
+std::vector<PhaseStart> MarkedPhases(const Profile& profile, const Usage& usage, uint64_t begin,
+                                     uint64_t end) {
   std::vector<PhaseStart> out;
-  std::string before = "other";
-  for (uint64_t at = 0; at < end; ++at) {
-    if (profile.events[at].kind != EventKind::kPhase) continue;
-    if (at < begin) {
-      before = profile.events[at].phase;
-    } else {
-      out.push_back({at, profile.events[at].phase});
-    }
+  for (uint64_t at = begin; at < end; ++at) {
+    if (profile.events[at].kind == EventKind::kPhase) out.push_back({at, profile.events[at].phase});
   }
-  if (!out.empty() && out.front().at > begin) out.insert(out.begin(), {begin, before});
+  if (out.empty()) return out;
+  if (usage.launches_before[out.front().at] == usage.launches_before[begin]) {
+    out.front().at = begin;
+    return out;
+  }
+  uint64_t at = begin;
+  while (at > 0 && profile.events[at - 1].kind != EventKind::kPhase) --at;
+  out.insert(out.begin(), {begin, at > 0 ? profile.events[at - 1].phase : "other"});
   return out;
 }
 
@@ -220,7 +222,7 @@ std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touche
 
 std::vector<PhaseStart> FindPhases(const Profile& profile, const Usage& usage,
                                    const std::vector<Cycle>& cycles, uint64_t begin, uint64_t end) {
-  std::vector<PhaseStart> out = MarkedPhases(profile, begin, end);
+  std::vector<PhaseStart> out = MarkedPhases(profile, usage, begin, end);
   if (!out.empty()) return out;
   auto add = [&](uint64_t at, const char* name) {
     if (at >= end) return;

@@ -15,14 +15,21 @@ namespace {
 constexpr uint64_t kScalarBytes = 512;
 // An evaluation has at least this share of a forward pass's work.
 constexpr double kLeastEvaluation = 0.5;
+// A few blocks may be taken for gradients that come into being before the first of them does.
+constexpr double kEarly = 0.1;
 // At the end of an evaluation less than this share of its own memory is still held.
 constexpr double kHeldByEvaluation = 0.5;
 
-uint64_t Median(std::vector<uint64_t> values) {
+uint64_t Least(const std::vector<uint64_t>& values) {
+  return values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+}
+
+// Of the sorted values the one below which `share` of them lie.
+uint64_t Quantile(std::vector<uint64_t> values, double share) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + values.size() / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  const auto place = values.begin() + ptrdiff_t(share * double(values.size()));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 // Which of a sequence of groups end a step: true at the anchors.
@@ -124,7 +131,7 @@ class Spans {
   uint64_t BeginOfCycle(size_t i) const { return i == 0 ? 0 : EndOf(cycles_[i - 1]); }
 
   // What a step does before what it saves for backward: launches, and how many use the model.
-  // An evaluation before the step is an exception, so the median knows nothing of it.
+  // Before some step there is no evaluation, so the least of all knows nothing of it.
   void FindPrelude() {
     std::vector<uint64_t> launches, model, forward;
     for (size_t i = 0; i < cycles_.size(); ++i) {
@@ -136,9 +143,10 @@ class Spans {
       launches.push_back(LaunchesIn(begin, pass.begin));
       model.push_back(ModelUseIn(begin, pass.begin));
     }
-    prelude_ = Median(launches);
+    prelude_ = Least(launches);
     least_evaluation_ =
-        Median(model) + std::max(uint64_t(kLeastEvaluation * double(Median(forward))), uint64_t{1});
+        Least(model) +
+        std::max(uint64_t(kLeastEvaluation * double(Quantile(forward, 0.5))), uint64_t{1});
   }
 
   // Where the step begins whose first pass is `pass` when it does not begin at `begin`.
@@ -173,7 +181,7 @@ class Spans {
   }
 
   // Ends of the steps in the cycle whose gradients were gone before the window: of its passes
-  // those before the one in which most gradients come into being.
+  // those before the one in which the first gradients come into being.
   std::vector<uint64_t> SkippedIn(const Cycle& cycle) const {
     std::vector<uint64_t> births;
     for (uint64_t at = cycle.begin; at < cycle.window_begin; ++at) {
@@ -183,7 +191,7 @@ class Spans {
     }
     std::vector<uint64_t> ends;
     if (births.empty()) return ends;
-    const uint64_t birth = Median(births);
+    const uint64_t birth = Quantile(births, kEarly);
     const auto& passes = cycle.passes;
     size_t real = 0;
     while (real + 1 < passes.size() && passes[real + 1].begin <= birth) ++real;

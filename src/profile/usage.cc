@@ -12,7 +12,7 @@ namespace ebt::profile {
 namespace {
 
 // Flags, counters and losses: who they go with says nothing.
-constexpr uint64_t kScalarBytes = 512;
+constexpr uint64_t kScalarBytes = 64;
 // Of the blocks that a launch names so many may be stale words of its parameters.
 constexpr double kStale = 0.05;
 // The model uses a block when this share of its launches says so.
@@ -45,8 +45,9 @@ void FindUses(const Profile& profile, Usage& usage) {
     // What a graph uses is not seen: enough to end a window.
     if (event.kind == EventKind::kGraph) usage.use[at] = Usage::Use::kModel;
     const bool names_persistent =
-        std::any_of(event.touched.begin(), event.touched.end(),
-                    [&](uint32_t block) { return usage.persistent[block]; });
+        std::any_of(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
+          return usage.persistent[block] && profile.blocks[block].bytes > kScalarBytes;
+        });
     if (!names_persistent) continue;
     usage.use[at] =
         IsUpdate(profile, event, usage.persistent) ? Usage::Use::kUpdate : Usage::Use::kModel;
@@ -186,10 +187,28 @@ void FindWindows(const Profile& profile, Usage& usage) {
   usage.windows = std::move(found);
 }
 
+// Right before the first state: steps are counted, weights decay.
+void TakeInStepCounts(const Profile& profile, const Usage& usage, Usage::Window& window) {
+  for (uint64_t at = window.begin; at-- > 0;) {
+    const Event& event = profile.events[at];
+    if (!IsLaunch(event)) continue;
+    const bool persists =
+        !event.touched.empty() && usage.use[at] != Usage::Use::kModel &&
+        std::any_of(event.touched.begin(), event.touched.end(),
+                    [&](uint32_t block) { return usage.persistent[block]; }) &&
+        std::all_of(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
+          return usage.persistent[block] || profile.blocks[block].bytes <= kScalarBytes;
+        });
+    if (!persists) return;
+    window.begin = at;
+  }
+}
+
 // A foreach optimizer works on its state before it comes to the parameters.
 void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& usage) {
   // For each event how many windows begin at or before it, if model use does not lie between.
   const auto& windows = usage.windows;
+  if (windows.empty()) return;
   std::vector<uint64_t> region_begin;
   for (const Usage::Window& window : windows) {
     uint64_t begin = window.begin;
@@ -205,11 +224,12 @@ void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& us
     if (!usage.persistent[block] || usage.in_model[block]) return false;
     uint64_t inside = 0, all = 0;
     for (uint32_t at : touches.Of(block)) {
-      if (usage.use[at] != Usage::Use::kUpdate) continue;
+      // Before the first region lies set-up, which fills state.
+      if (usage.use[at] != Usage::Use::kUpdate || at < region_begin.front()) continue;
       ++all;
       inside += in_a_region(at);
     }
-    return double(inside) > (1 - kModelShare) * double(all);
+    return inside > 0 && double(inside) > (1 - kModelShare) * double(all);
   };
   std::vector<bool> state(profile.blocks.size());
   for (uint32_t block = 0; block < profile.blocks.size(); ++block) state[block] = is_state(block);
@@ -223,6 +243,7 @@ void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& us
       usage.windows[i].begin = at;
       break;
     }
+    TakeInStepCounts(profile, usage, usage.windows[i]);
   }
 }
 
@@ -238,7 +259,19 @@ std::vector<bool> LongLived(const Profile& profile, const Usage& usage) {
   return out;
 }
 
-// Where no group has two windows yet nothing better is known than long lives.
+// Where no optimizer comes again, gradients that stay behind its window cannot be told from the
+// rest that stays.
+std::vector<bool> SeesWindowOnce(const Profile& profile, const Usage& usage) {
+  std::vector<bool> out;
+  for (const Block& block : profile.blocks) {
+    out.push_back(
+        std::any_of(usage.windows.begin(), usage.windows.end(), [&](const Usage::Window& window) {
+          return block.alloc_at < window.end && window.end <= block.free_at;
+        }));
+  }
+  return out;
+}
+
 std::vector<bool> SeesWindowsTwice(const Profile& profile, const Usage& usage) {
   // For each window the next one of its group, and from each window on the earliest end of such
   // a second one.
@@ -251,7 +284,7 @@ std::vector<bool> SeesWindowsTwice(const Profile& profile, const Usage& usage) {
     second[i] = std::min(second[i + 1], next == end_of_next.end() ? kNone : next->second);
     end_of_next[windows[i].group] = windows[i].end;
   }
-  if (second[0] == kNone) return usage.persistent;
+  if (second[0] == kNone) return SeesWindowOnce(profile, usage);
   std::vector<bool> out;
   for (const Block& block : profile.blocks) {
     const auto first = std::partition_point(
