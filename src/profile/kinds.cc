@@ -96,12 +96,16 @@ class Judgement {
     if (cycle.has_window && IsUpdatedWith(block, cycle)) return Kind::kGradient;
     const Pass* pass = PassOf(cycle, touches.front());
     if (pass == nullptr) return Kind::kUnknown;
-    if (touches.front() < pass->turn && IsHeldAt(block, pass->turn)) return Kind::kActivation;
-    return Kind::kTemporary;
+    const bool forward = touches.front() < pass->turn;
+    if (forward) return IsHeldAt(block, pass->turn) ? Kind::kActivation : Kind::kTemporary;
+    // A gradient that no optimizer has used, perhaps: its siblings know.
+    const bool outlives_pass = block.free_at >= pass->end && IsHeldAt(block, touches.back() + 1);
+    return outlives_pass ? Kind::kUnknown : Kind::kTemporary;
   }
 
   // Alive when the next launch behind `at` has run: what is freed at once was not kept.
   bool IsHeldAt(const Block& block, uint64_t at) const {
+    if (block.free_at == kNever) return true;
     const uint64_t free_at = std::min<uint64_t>(block.free_at, profile_.events.size());
     return usage_.launches_before[free_at] > usage_.launches_before[at];
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/profile/stack_roots.h"
 
 namespace ebt::profile {
 namespace {
@@ -148,6 +149,21 @@ std::vector<Pass> PassesOf(const std::vector<Wait>& waits, const Cycle& cycle,
   return out;
 }
 
+// Set-up may lie before the first touch of what the pass saves, the optimizer's beginnings behind
+// the last one.
+void NarrowPasses(const std::vector<Wait>& waits, std::vector<Pass>& passes) {
+  for (Pass& pass : passes) {
+    uint64_t begin = pass.turn, end = pass.turn;
+    for (const Wait& wait : waits) {
+      if (wait.from >= pass.turn || wait.to < pass.turn) continue;
+      begin = std::min(begin, wait.first);
+      end = std::max(end, wait.last + 1);
+    }
+    if (begin < pass.turn) pass.begin = std::max(pass.begin, begin);
+    if (end > pass.turn) pass.end = std::min(pass.end, end);
+  }
+}
+
 double MostOf(const std::vector<Wait>& waits, const Cycle& cycle) {
   const std::vector<double> weights = Weights(waits, cycle, kEitherSide);
   return *std::max_element(weights.begin(), weights.end());
@@ -162,6 +178,22 @@ void LeaveOutEvaluation(std::vector<Cycle>& cycles) {
   if (most.empty() || cycles.back().has_window) return;
   std::nth_element(most.begin(), most.begin() + most.size() / 2, most.end());
   if (cycles.back().most < kLeastPass * most[most.size() / 2]) cycles.back().passes.clear();
+}
+
+// Where backward has threads of its own: from the program's allocations to theirs and to the
+// program's again. What the program allocates last leads to the optimizer.
+std::vector<Pass> PassesOfRoots(const Profile& profile, const std::vector<Root>& roots,
+                                const Cycle& cycle) {
+  std::vector<Pass> out;
+  const auto runs = FindRootRuns(profile, roots, cycle.begin, cycle.window_begin);
+  for (size_t i = 0; i + 1 < runs.size(); ++i) {
+    if (runs[i].root != Root::kMain) continue;
+    // Behind the last launch before the first allocation of backward.
+    uint64_t turn = runs[i + 1].begin;
+    while (turn > runs[i].begin && !IsLaunch(profile.events[turn - 1])) --turn;
+    out.push_back({runs[i].begin, turn, runs[i + 1].end});
+  }
+  return out;
 }
 
 // From the first touch of what the pass saves to the last one.
@@ -210,11 +242,17 @@ std::vector<Cycle> FindCycles(const Profile& profile, const BlockTouches& touche
   }
   out.push_back({begin, profile.events.size(), profile.events.size(), false, {}});
   const TurnBounds bounds(touches, usage);
+  const std::vector<Root> roots = FindRoots(profile, usage);
   for (Cycle& cycle : out) {
     const auto waits = WaitsOf(profile, touches, usage, cycle);
     cycle.most = MostOf(waits, cycle);
-    cycle.passes = PassesOf(waits, cycle, bounds);
-    WidenPasses(waits, cycle.passes);
+    cycle.passes = PassesOfRoots(profile, roots, cycle);
+    if (cycle.passes.empty()) {
+      cycle.passes = PassesOf(waits, cycle, bounds);
+      WidenPasses(waits, cycle.passes);
+    } else {
+      NarrowPasses(waits, cycle.passes);
+    }
   }
   LeaveOutEvaluation(out);
   return out;

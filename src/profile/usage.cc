@@ -23,6 +23,9 @@ constexpr double kLongLife = 0.33;
 constexpr int kRounds = 4;
 // Updates of fewer bytes than this share of the largest window's are no optimizer.
 constexpr double kLeastWindow = 0.02;
+// And of fewer parameters than this share of what the window with the most has: one activation as
+// large as a weight makes a window of one.
+constexpr double kLeastUpdated = 0.1;
 
 bool IsUpdate(const Profile& profile, const Event& event, const std::vector<bool>& persistent) {
   absl::flat_hash_set<uint64_t> sizes;
@@ -174,13 +177,15 @@ void FindWindows(const Profile& profile, Usage& usage) {
     found.back().end = at + 1;
     found.back().updated.insert(found.back().updated.end(), updated.begin(), updated.end());
   }
-  uint64_t most = 0;
+  uint64_t most = 0, most_updated = 0;
   for (Usage::Window& window : found) {
     SettleWindow(profile, window);
     most = std::max(most, window.bytes);
+    most_updated = std::max<uint64_t>(most_updated, window.updated.size());
   }
   std::erase_if(found, [&](const Usage::Window& window) {
-    return double(window.bytes) < kLeastWindow * double(most);
+    return double(window.bytes) < kLeastWindow * double(most) ||
+           double(window.updated.size()) < kLeastUpdated * double(most_updated);
   });
   FindGroups(profile, found);
   LeaveOutAccidents(found);
