@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "src/profile/phases.h"
+#include "src/profile/step_spans.h"
 #include "src/profile/usage.h"
 
 namespace ebt::profile {
@@ -22,12 +23,20 @@ class Judgement {
       : profile_(profile),
         touches_(profile),
         usage_(FindUsage(profile, touches_)),
-        cycles_(FindCycles(profile, touches_, usage_)) {}
+        cycles_(FindCycles(profile, touches_, usage_)) {
+    const auto spans = FindStepSpans(profile, touches_, usage_, cycles_);
+    if (!spans.empty()) set_up_end_ = spans.front().begin;
+  }
 
   std::vector<Kind> Kinds() {
     std::vector<Kind> kinds;
     for (const Block& block : profile_.blocks) kinds.push_back(OfBlock(block));
     AskSiblings(kinds);
+    for (const Block& block : profile_.blocks) {
+      if (kinds[block.id] == Kind::kUnknown && LooksLikeGradient(block)) {
+        kinds[block.id] = Kind::kGradient;
+      }
+    }
     return kinds;
   }
 
@@ -39,25 +48,54 @@ class Judgement {
 
   Kind OfPersistent(const Block& block) const {
     const auto touches = touches_.Of(block.id);
-    if (usage_.in_model[block.id]) {
-      if (IsScratch(block)) return Kind::kWorkspace;
-      if (IsRefilled(block)) return Kind::kInput;
-      return IsUsedBackwardOnly(block) ? Kind::kGradient : Kind::kParameter;
+    if (touches.empty()) {
+      const bool made_by_pass = !usage_.windows.empty() && !IsMadeBySetUp(block);
+      return made_by_pass ? Kind::kWorkspace : Kind::kUnknown;
     }
+    if (IsMadeByOptimizer(block)) return Kind::kOptimizerState;
+    if (usage_.in_model[block.id] && IsScratch(block)) return Kind::kWorkspace;
+    // Stale words of other launches make a copy of the parameters look so too: its siblings know.
+    if (LooksLikeGradient(block)) return IsMadeBySetUp(block) ? Kind::kUnknown : Kind::kGradient;
+    if (IsRefilled(block)) return Kind::kInput;
+    if (usage_.in_model[block.id]) return Kind::kParameter;
+    return std::any_of(touches.begin(), touches.end(), [&](uint32_t at) { return InWindow(at); })
+               ? Kind::kOptimizerState
+               : Kind::kUnknown;
+  }
+
+  // Persistent, and touched by backward and the optimizer.
+  bool LooksLikeGradient(const Block& block) const {
+    if (!usage_.persistent[block.id]) return false;
+    if (usage_.in_model[block.id]) return IsUsedBackwardOnly(block);
     uint64_t inside = 0, outside = 0;
-    for (uint32_t at : touches) {
+    for (uint32_t at : touches_.Of(block.id)) {
       if (at < first_window_begin()) continue;
       (InWindow(at) ? inside : outside) += IsLaunch(profile_.events[at]);
     }
-    if (inside > 0) return outside > inside / 4 ? Kind::kGradient : Kind::kOptimizerState;
-    if (touches.empty()) return Kind::kWorkspace;
-    return IsRefilled(block) ? Kind::kInput : Kind::kUnknown;
+    return inside > 0 && outside > inside / 4;
   }
 
-  // Nobody fills it, and much work that has nothing else in common is handed it.
+  // What an optimizer makes when it first runs stays its own, whatever stale words of other
+  // launches' parameters say later.
+  bool IsMadeByOptimizer(const Block& block) const {
+    const Cycle& cycle = CycleOf(block.alloc_at);
+    if (!cycle.has_window || cycle.passes.empty()) return false;
+    const auto touches = touches_.Of(block.id);
+    return touches.front() >= cycle.window_begin &&
+           std::any_of(touches.begin(), touches.end(),
+                       [&](uint32_t at) { return at >= cycle.end && InWindow(at); });
+  }
+
+  bool IsMadeBySetUp(const Block& block) const { return block.alloc_at < set_up_end_; }
+
+  // Nobody fills it but with zeros, and much work that has nothing else in common is handed it.
   bool IsScratch(const Block& block) const {
     const auto touches = touches_.Of(block.id);
-    if (usage_.use[touches.front()] != Usage::Use::kModel) return false;
+    const Event& first = profile_.events[touches.front()];
+    const bool is_cleared = first.kind == EventKind::kCopy && first.copy == CopyKind::kMemset;
+    if (is_cleared ? IsMadeBySetUp(block) : usage_.use[touches.front()] != Usage::Use::kModel) {
+      return false;
+    }
     uint64_t uses = 0;
     absl::flat_hash_map<uint32_t, uint64_t> together;
     for (uint32_t at : touches) {
@@ -69,7 +107,7 @@ class Judgement {
       }
     }
     // Parameters are there before anything is computed.
-    if (block.alloc_at < first_pass_begin() && uses < kLeastUses * cycles_.size()) return false;
+    if (IsMadeBySetUp(block) && uses < kLeastUses * cycles_.size()) return false;
     return std::all_of(together.begin(), together.end(), [&](const auto& other) {
       return double(other.second) < kInCommon * double(uses);
     });
@@ -91,6 +129,7 @@ class Judgement {
     const auto touches = touches_.Of(block.id);
     if (touches.empty()) return Kind::kUnknown;
     if (IsFill(profile_.events[touches.front()], block.id)) return Kind::kInput;
+    if (usage_.windows.empty()) return Kind::kUnknown;
     const Cycle& cycle = CycleOf(touches.front());
     if (cycle.has_window && touches.front() >= cycle.window_begin) return Kind::kTemporary;
     if (cycle.has_window && IsUpdatedWith(block, cycle)) return Kind::kGradient;
@@ -152,9 +191,6 @@ class Judgement {
     const Cycle& cycle = CycleOf(at);
     return cycle.has_window && at >= cycle.window_begin;
   }
-  uint64_t first_pass_begin() const {
-    return cycles_.front().passes.empty() ? kNever : cycles_.front().passes.front().begin;
-  }
   uint64_t first_window_begin() const {
     return usage_.windows.empty() ? 0 : usage_.windows.front().begin;
   }
@@ -192,6 +228,7 @@ class Judgement {
   const BlockTouches touches_;
   const Usage usage_;
   const std::vector<Cycle> cycles_;
+  uint64_t set_up_end_ = kNever;  // event
 };
 
 }  // namespace

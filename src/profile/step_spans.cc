@@ -71,7 +71,7 @@ class Spans {
     const std::vector<bool> anchors = Anchors(groups);
     for (size_t first = 0, i = 0; i < anchors.size(); ++i) {
       if (!anchors[i]) continue;
-      AddStep(first, i);
+      if (HasPass(first, i)) AddStep(first, i);
       first = i + 1;
     }
     AddTail();
@@ -155,6 +155,12 @@ class Spans {
     return std::max(begin, BehindLaunch(before - std::min(before, prelude_)));
   }
 
+  // Set-up copies parameters, which is an optimizer's window without a pass before it.
+  bool HasPass(size_t first, size_t last) const {
+    return std::any_of(cycles_.begin() + first, cycles_.begin() + last + 1,
+                       [](const Cycle& cycle) { return !cycle.passes.empty(); });
+  }
+
   // The step that consists of the cycles first ... last.
   void AddStep(size_t first, size_t last) {
     uint64_t begin = BeginOfCycle(first);
@@ -164,7 +170,7 @@ class Spans {
       const bool evaluates = ModelUseIn(begin, pass.begin) >= least_evaluation_;
       const uint64_t later = BeginOfPass(begin, pass);
       if (evaluates) Add(BeginOfEvaluation(begin), later, StepKind::kEvaluation);
-      if (evaluates || first == 0) begin = later;
+      if (evaluates || spans_.empty()) begin = later;
     }
     for (uint64_t skipped_end : SkippedIn(cycle)) {
       Add(begin, skipped_end, StepKind::kSkipped);

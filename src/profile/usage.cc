@@ -15,8 +15,11 @@ namespace {
 constexpr uint64_t kScalarBytes = 64;
 // Of the blocks that a launch names so many may be stale words of its parameters.
 constexpr double kStale = 0.05;
-// The model uses a block when this share of its launches says so.
-constexpr double kModelShare = 0.1;
+// The model uses a block when this share of its launches says so, or a smaller one more than once:
+// an embedding is used once a step, in which a loop of an optimizer updates it fifteen times.
+constexpr double kModelShare = 0.1, kLeastModelShare = 0.04;
+// Of the updates of an optimizer's state at most this share lies elsewhere.
+constexpr double kElsewhere = 0.1;
 // Before windows are known, what lives for this share of all launches is persistent.
 constexpr double kLongLife = 0.33;
 // Persistence and windows follow from each other; they settle in the second round as a rule.
@@ -66,7 +69,8 @@ void FindInModel(const Profile& profile, const BlockTouches& touches, Usage& usa
       model += usage.use[at] == Usage::Use::kModel;
       update += usage.use[at] == Usage::Use::kUpdate;
     }
-    usage.in_model[block] = model > 0 && double(model) >= kModelShare * double(model + update);
+    const double share = double(model) / double(std::max<uint64_t>(model + update, 1));
+    usage.in_model[block] = share >= (model > 1 ? kLeastModelShare : kModelShare);
   }
 }
 
@@ -234,7 +238,7 @@ void WidenWindows(const Profile& profile, const BlockTouches& touches, Usage& us
       ++all;
       inside += in_a_region(at);
     }
-    return inside > 0 && double(inside) > (1 - kModelShare) * double(all);
+    return inside > 0 && double(inside) > (1 - kElsewhere) * double(all);
   };
   std::vector<bool> state(profile.blocks.size());
   for (uint32_t block = 0; block < profile.blocks.size(); ++block) state[block] = is_state(block);
