@@ -250,13 +250,13 @@ StepSpan SpanOf(const Usage& usage, uint64_t begin, uint64_t end, StepKind kind)
   return {begin, end, usage.launches_before[end] - usage.launches_before[begin], kind};
 }
 
-// The last window that ends in [begin, end).
+// The last window that lies in [begin, end).
 const Usage::Window* LastWindowIn(const Usage& usage, uint64_t begin, uint64_t end) {
-  const Usage::Window* found = nullptr;
-  for (const Usage::Window& window : usage.windows) {
-    if (window.begin >= begin && window.end <= end) found = &window;
-  }
-  return found;
+  const auto next =
+      std::partition_point(usage.windows.begin(), usage.windows.end(),
+                           [&](const Usage::Window& window) { return window.end <= end; });
+  if (next == usage.windows.begin() || (next - 1)->begin < begin) return nullptr;
+  return &*(next - 1);
 }
 
 std::vector<StepSpan> MarkedSpans(const Profile& profile, const Usage& usage,
@@ -270,11 +270,14 @@ std::vector<StepSpan> MarkedSpans(const Profile& profile, const Usage& usage,
     }
     marks.push_back(at);
   }
+  std::vector<uint64_t> turns;
+  for (const Cycle& cycle : cycles) {
+    for (const Pass& pass : cycle.passes) turns.push_back(pass.turn);
+  }
+  std::sort(turns.begin(), turns.end());
   auto has_pass = [&](uint64_t begin, uint64_t end) {
-    return std::any_of(cycles.begin(), cycles.end(), [&](const Cycle& cycle) {
-      return std::any_of(cycle.passes.begin(), cycle.passes.end(),
-                         [&](const Pass& pass) { return pass.turn >= begin && pass.turn < end; });
-    });
+    const auto turn = std::lower_bound(turns.begin(), turns.end(), begin);
+    return turn != turns.end() && *turn < end;
   };
   std::vector<StepSpan> out;
   for (size_t i = 0; i < marks.size(); ++i) {

@@ -30,6 +30,9 @@ constexpr double kLeastWindow = 0.02;
 // large as a weight makes a window of one.
 constexpr double kLeastUpdated = 0.1;
 
+// No program has more optimizers than this; damaged recordings may seem to.
+constexpr size_t kMostGroups = 64;
+
 bool IsUpdate(const Profile& profile, const Event& event, const std::vector<bool>& persistent) {
   absl::flat_hash_set<uint64_t> sizes;
   for (uint32_t block : event.touched) {
@@ -149,7 +152,7 @@ void FindGroups(const Profile& profile, std::vector<Usage::Window>& windows) {
              std::max(first->bytes, window.bytes);
     });
     window.group = uint32_t(same - firsts.begin());
-    if (same == firsts.end()) firsts.push_back(&window);
+    if (same == firsts.end() && firsts.size() < kMostGroups) firsts.push_back(&window);
   }
 }
 
