@@ -182,6 +182,7 @@ Config ParseConfig(const std::vector<std::string_view>& environment) {
                                                     {"keep", TorchBackend::kKeep}},
                                                    "async, native, keep");
   config.record_steps = values.Count("EBBTIDE_STEPS");
+  config.step_kernel = std::string(values.Text("EBBTIDE_STEP_KERNEL"));
   config.strict = values.Word<bool>("EBBTIDE_STRICT",
                                     {{"0", false},
                                      {"1", true},

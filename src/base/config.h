@@ -37,6 +37,7 @@ struct Config {
   std::string trial_path;             // set by `ebbtide verify`: where the trial's outcome goes
   std::vector<uint64_t> trial_sites;  // the sites on trial
   int record_steps = 0;               // 0: to the end
+  std::string step_kernel;            // part of the name of what ends a step; may be empty
   bool strict = false;
   LogLevel log_level = LogLevel::kWarning;
   // One line a problem (unknown variable with the nearest known name, unreadable value with

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/profile/usage.h"
 
 namespace ebt::profile {
 namespace {
@@ -204,7 +205,8 @@ struct MarkedStep {
   bool settled = false;  // as many bytes are live at its end as at its begin
 };
 
-std::vector<MarkedStep> MarkedSteps(const Profile& profile, const Launches& launches) {
+// The launches before each mark, or behind each window of the kernel that the user named.
+std::vector<uint64_t> MarkedStarts(const Profile& profile) {
   std::vector<uint64_t> starts;
   uint64_t seen = 0;
   for (const Event& event : profile.events) {
@@ -213,6 +215,16 @@ std::vector<MarkedStep> MarkedSteps(const Profile& profile, const Launches& laun
       starts.push_back(seen);
     }
   }
+  if (!starts.empty() || !profile.metadata.contains(kStepKernelKey)) return starts;
+  const Usage usage = FindUsage(profile, BlockTouches(profile));
+  for (const Usage::Window& window : usage.windows) {
+    starts.push_back(usage.launches_before[window.end]);
+  }
+  return starts;
+}
+
+std::vector<MarkedStep> MarkedSteps(const Profile& profile, const Launches& launches) {
+  const std::vector<uint64_t> starts = MarkedStarts(profile);
   std::vector<MarkedStep> out;
   for (size_t i = 0; i + 1 < starts.size(); ++i) {
     MarkedStep step{.begin = starts[i], .end = starts[i + 1]};

@@ -72,14 +72,15 @@ struct Steps {
   // starts right behind the last launch of the one before it, so that every allocation between
   // two launches belongs to the step of the later launch.
   std::vector<uint64_t> start_events;
-  bool marked = false;  // from ebbtide_step() marks
+  bool marked = false;  // from ebbtide_step() marks, or from a kernel that the user named
 };
 
-// The steady part of `profile`, or nothing when no step repeats. ebbtide_step() marks win: then
-// it is the longest row of consecutive marked steps with equal launches (the last of equally
-// long ones). Without marks it is the stretch that repeats over most launches, at least a
-// quarter of all, and the smallest period that does so; it starts where the fewest bytes are
-// live. O(launches + events).
+// The steady part of `profile`, or nothing when no step repeats. ebbtide_step() marks win, then
+// the kernel that the user named (kStepKernelKey of usage.h): then it is the longest row of
+// consecutive marked steps with equal launches (the last of equally long ones). Without marks it
+// is the stretch that repeats over most launches, at least a quarter of all, and the smallest
+// period that does so; it starts where the fewest bytes are live. O(launches + events).
+// step_spans.h has every step, steady or not.
 std::optional<Steps> FindSteps(const Profile& profile);
 
 }  // namespace ebt::profile

@@ -100,6 +100,7 @@ record::Recorder* Engine::CreateRecorder() {
   record::RecorderOptions options;
   options.path = config_.profile_path;
   options.stop_after_steps = static_cast<uint64_t>(config_.record_steps);
+  if (!config_.step_kernel.empty()) options.metadata["step_kernel"] = config_.step_kernel;
   options.guard = front_.guard;
   auto recorder = record::Recorder::Create(driver_, std::move(options));
   if (!recorder.ok()) {

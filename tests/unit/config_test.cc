@@ -29,7 +29,8 @@ TEST(ParseConfig, EveryVariableIsRead) {
   const Config config = ParseConfig(
       {"EBBTIDE_MODE=replay", "EBBTIDE_PROFILE=/tmp/p.ebp", "EBBTIDE_PLAN=/tmp/p.json",
        "EBBTIDE_BUDGET=24GiB", "EBBTIDE_HOST_BUDGET=500MB", "EBBTIDE_COLD=Managed",
-       "EBBTIDE_TORCH_BACKEND=keep", "EBBTIDE_STEPS=7", "EBBTIDE_STRICT=1", "EBBTIDE_LOG=debug"});
+       "EBBTIDE_TORCH_BACKEND=keep", "EBBTIDE_STEPS=7", "EBBTIDE_STEP_KERNEL=adam",
+       "EBBTIDE_STRICT=1", "EBBTIDE_LOG=debug"});
   EXPECT_EQ(config.mode, Mode::kReplay);
   EXPECT_EQ(config.profile_path, "/tmp/p.ebp");
   EXPECT_EQ(config.plan_path, "/tmp/p.json");
@@ -38,6 +39,7 @@ TEST(ParseConfig, EveryVariableIsRead) {
   EXPECT_EQ(config.cold, Cold::kManaged);
   EXPECT_EQ(config.torch_backend, TorchBackend::kKeep);
   EXPECT_EQ(config.record_steps, 7);
+  EXPECT_EQ(config.step_kernel, "adam");
   EXPECT_TRUE(config.strict);
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_TRUE(config.complaints.empty());
