@@ -163,8 +163,8 @@ class Mixture(nn.Module):
         out = torch.zeros_like(tokens)
         for number, expert in enumerate(self.parts):
             token, place = (chosen == number).nonzero(as_tuple=True)
-            answer = expert(tokens[token]) * weights[token, place, None]
-            out = out.index_add(0, token, answer.to(out.dtype))
+            answer = expert(tokens.index_select(0, token)) * weights[token, place, None]
+            out.index_add_(0, token, answer.to(out.dtype))
         return out.view_as(x)
 
 
