@@ -86,7 +86,8 @@ class Transformer:
         return float(loss)
 
     def memory(self):
-        found = self.device.memory_stats() or {}
+        found = {key: value for key, value in (self.device.memory_stats() or {}).items()
+                 if value is not None}
         # A stream-ordered allocator tells less than JAX's own.
         return {"allocated": found.get("peak_bytes_in_use"),
                 "reserved": found.get("peak_pool_bytes", found.get("peak_bytes_reserved")),
