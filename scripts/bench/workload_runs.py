@@ -9,6 +9,7 @@ from sides import Side
 from step_costs import NoDevice
 
 OF_ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_ALLOCATOR")
+MORE_MARKED = 4
 POOL = "backend:cudaMallocAsync"  # for PYTORCH_CUDA_ALLOC_CONF
 
 
@@ -25,7 +26,7 @@ class RunSetup:
 
       native    with the framework's default allocator
       recorded  under `ebbtide record --steps N`
-      marked    the same, and the job tells its steps by ebbtide_step()
+      marked    the same, more steps, and the job tells where they begin by ebbtide_step()
       pool      natively, with PyTorch on the driver's pool as a recording has it
     """
 
@@ -40,8 +41,8 @@ class RunSetup:
     def log_path(self, _mode, _job):
         return os.devnull
 
-    def record(self, profile):
-        return ["record", "--steps", str(self.steps), "-o", profile]
+    def record(self, profile, steps=None):
+        return ["record", "--steps", str(steps or self.steps), "-o", profile]
 
     def start(self, mode, job, _log):
         train = [sys.executable, os.path.join(where.HERE, "workloads.py"), job, *self.words,
@@ -53,7 +54,10 @@ class RunSetup:
             train.append("--mark-steps")
         if mode in ("native", "pool"):
             return train, environment
-        return [self.ebbtide, *self.record(self.file(mode, job, ".ebp")), "--",
+        # Marks make an end as soon as there are enough, warm-up or not: here all that the recording
+        # without them may have.
+        steps = self.steps + MORE_MARKED if mode == "marked" else self.steps
+        return [self.ebbtide, *self.record(self.file(mode, job, ".ebp"), steps), "--",
                 *train], environment
 
     def command(self, job):
