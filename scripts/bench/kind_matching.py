@@ -5,7 +5,7 @@ job. No block of the one is a block of the other, so blocks are paired: of the s
 up to 512 bytes as both allocators do, first those that were made in the same Python function, then
 the rest. Blocks that neither size nor site tells apart are paired so that as many as can be agree:
 for each size, the sum over kinds of the smaller of both counts. What is left is paired with blocks
-that PyTorch made up to 1 MiB larger (it does not split off less), and what is left then stands alone.
+that PyTorch made up to 1 MiB larger, as it splits off no less. The rest stands alone.
 """
 import bisect
 import collections
@@ -60,7 +60,7 @@ def grouped(blocks, key):
 
 
 def paired_kinds(recorded, profiled):
-    """Pairs as many of two lists as can be, those that agree first. Returns pairs and both rests."""
+    """Pairs as many of two lists as can be, those that agree first: (pairs, both rests)."""
     pairs, rest = [], []
     waiting = grouped(profiled, lambda block: block.kind)
     for block in sorted(recorded, key=lambda block: (CHAIN + [block.kind]).index(block.kind)):

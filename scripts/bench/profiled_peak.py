@@ -3,9 +3,9 @@
 
   profiled_peak.py NAME -o FILE [--tiny] [--device cpu]
 
-Runs a job of workloads.py on PyTorch's native allocator, profiles one whole step behind its warm-up,
-and writes the blocks that are alive at that step's peak: [bytes, category, site, how many], the
-site being the innermost Python function where there is one. Knows nothing of Ebbtide.
+Runs a job of workloads.py on PyTorch's native allocator, profiles one whole step behind its
+warm-up, and writes the blocks that are alive at that step's peak: [bytes, category, site, how
+many], the site being the innermost Python function where there is one. Knows nothing of Ebbtide.
 """
 import argparse
 import collections
