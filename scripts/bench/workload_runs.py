@@ -9,7 +9,6 @@ from sides import Side
 from step_costs import NoDevice
 
 OF_ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_ALLOCATOR")
-MORE_MARKED = 4
 POOL = "backend:cudaMallocAsync"  # for PYTORCH_CUDA_ALLOC_CONF
 
 
@@ -26,7 +25,7 @@ class RunSetup:
 
       native    with the framework's default allocator
       recorded  under `ebbtide record --steps N`
-      marked    the same, more steps, and the job tells where they begin by ebbtide_step()
+      marked    the same to the end, and the job tells where steps begin by ebbtide_step()
       pool      natively, with PyTorch on the driver's pool as a recording has it
     """
 
@@ -41,8 +40,8 @@ class RunSetup:
     def log_path(self, _mode, _job):
         return os.devnull
 
-    def record(self, profile, steps=None):
-        return ["record", "--steps", str(steps or self.steps), "-o", profile]
+    def record(self, profile):
+        return ["record", "--steps", str(self.steps), "-o", profile]
 
     def start(self, mode, job, _log):
         train = [sys.executable, os.path.join(where.HERE, "workloads.py"), job, *self.words,
@@ -54,11 +53,10 @@ class RunSetup:
             train.append("--mark-steps")
         if mode in ("native", "pool"):
             return train, environment
-        # Marks make an end as soon as there are enough, warm-up or not: here all that the recording
-        # without them may have.
-        steps = self.steps + MORE_MARKED if mode == "marked" else self.steps
-        return [self.ebbtide, *self.record(self.file(mode, job, ".ebp"), steps), "--",
-                *train], environment
+        profile = self.file(mode, job, ".ebp")
+        # Of marked steps the first few would do: here are all that another recording may have.
+        how = ["record", "-o", profile] if mode == "marked" else self.record(profile)
+        return [self.ebbtide, *how, "--", *train], environment
 
     def command(self, job):
         """What somebody types, without the paths of this machine."""
