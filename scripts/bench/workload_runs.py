@@ -1,5 +1,6 @@
 """Runs of the jobs of `workloads.py`, natively and recorded, as who measures them starts them."""
 import os
+import shutil
 import sys
 import threading
 import time
@@ -18,6 +19,11 @@ def plain_environment():
             if name not in OF_ALLOCATORS and not name.startswith("EBBTIDE_")}
     # Else what JAX reserves says nothing about the job.
     return dict(kept, XLA_PYTHON_CLIENT_PREALLOCATE="false")
+
+
+def python():
+    """As somebody types it, where that is the one that runs this."""
+    return "python3" if shutil.which("python3") == sys.executable else sys.executable
 
 
 class RunSetup:
@@ -44,8 +50,9 @@ class RunSetup:
         return ["record", "--steps", str(self.steps), "-o", profile]
 
     def start(self, mode, job, _log):
-        train = [sys.executable, os.path.join(where.HERE, "workloads.py"), job, *self.words,
-                 "--wait", "--marks", self.file(mode, job, ".marks")]
+        # A profile keeps the command line: it shall say as little as can be of this machine.
+        train = [python(), os.path.relpath(os.path.join(where.HERE, "workloads.py")), job,
+                 *self.words, "--wait"]
         environment = plain_environment()
         if mode == "pool":
             environment["PYTORCH_CUDA_ALLOC_CONF"] = POOL

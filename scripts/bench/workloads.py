@@ -109,23 +109,22 @@ class Marks:
         self.ebbtide = Ebbtide()
         self.file = open(path, "w") if path else None
         self.mark_steps = mark_steps
-        self.times = []
+        self.all = []
 
     def add(self):
         if self.mark_steps:
             self.ebbtide.step()
-        self.times.append(time.monotonic())
-        if self.file is None:
-            return
-        mark = {"step": len(self.times) - 1, "time": self.times[-1]}
+        mark = {"step": len(self.all), "time": round(time.monotonic(), 6)}
         launches = self.ebbtide.launches()
         if launches is not None:
             mark["launches"] = launches
-        # At once: a job that is struck down leaves its marks.
-        print(json.dumps(mark), file=self.file, flush=True)
+        self.all.append(mark)
+        if self.file is not None:
+            # At once: a job that is struck down leaves its marks.
+            print(json.dumps(mark), file=self.file, flush=True)
 
     def step_ms(self):
-        return [round((b - a) * 1e3, 3) for a, b in zip(self.times, self.times[1:])]
+        return [round((b["time"] - a["time"]) * 1e3, 3) for a, b in zip(self.all, self.all[1:])]
 
 
 def run(job, steps, marks):
@@ -190,11 +189,11 @@ def main():
     print(json.dumps({
         "job": args.name, "size": size, "steps": steps, "warmup": min(WARMUP, steps - 1),
         "step_ms": round(statistics.median(step_ms[min(WARMUP, steps - 1):]), 3),
-        "all_step_ms": step_ms, "loss_sum": sum(losses), "loss_sum_hex": float(sum(losses)).hex(),
+        "all_step_ms": step_ms, "marks": marks.all, "loss_sum": sum(losses), "loss_sum_hex": float(sum(losses)).hex(),
         "memory": job.memory(), "parameters": job.parameter_count(),
         "versions": {"python": platform.python_version(), **job.versions()},
         "seconds": {"import": round(imported, 3), "build": round(built, 3),
-                    "steps": round(marks.times[-1] - marks.times[0], 3)},
+                    "steps": round(sum(step_ms) / 1e3, 3)},
     }), flush=True)
 
 
