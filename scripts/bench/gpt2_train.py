@@ -10,6 +10,7 @@ SIZES = {
     "medium": dict(n_layer=24, n_head=16, n_embd=1024),
     "large": dict(n_layer=36, n_head=20, n_embd=1280),
     "xl": dict(n_layer=48, n_head=25, n_embd=1600),
+    "tiny": dict(n_layer=2, n_head=2, n_embd=32, vocab_size=512),
 }
 
 

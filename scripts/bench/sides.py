@@ -70,6 +70,7 @@ class Side:
         self.versions = None
         self.turns = []  # (kind, samples in the run log when it had ended)
         self.overdue = False
+        self.patience_s = PATIENCE_S
         self.log_path = setup.log_path(mode, job)
         command, environment = setup.start(mode, job, self.log_path)
         # A group of its own: the command's child has to go with it.
@@ -89,7 +90,7 @@ class Side:
         self.strike()
 
     def ask(self, line=None):
-        watchdog = threading.Timer(PATIENCE_S, self.lose_patience)
+        watchdog = threading.Timer(self.patience_s, self.lose_patience)
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -102,7 +103,7 @@ class Side:
             while True:
                 answer = self.process.stdout.readline()
                 if not answer:
-                    why = (f"no answer within {PATIENCE_S} s" if self.overdue
+                    why = (f"no answer within {self.patience_s:.0f} s" if self.overdue
                            else f"the job ended ({self.process.wait()})")
                     raise RuntimeError(f"{self.mode}: {why}")
                 if answer.startswith("{"):
