@@ -55,11 +55,6 @@ inline constexpr char kStepKernelKey[] = "step_kernel";
 
 Usage FindUsage(const Profile& profile, const BlockTouches& touches);
 
-// True for a launch of a kernel or of a graph.
-inline bool IsLaunch(const Event& event) {
-  return event.kind == EventKind::kLaunch || event.kind == EventKind::kGraph;
-}
-
 }  // namespace ebt::profile
 
 #endif  // EBBTIDE_SRC_PROFILE_USAGE_H_

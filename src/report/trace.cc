@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "src/base/units.h"
 #include "src/report/block_columns.h"
+#include "src/report/composition.h"
 #include "src/report/gpu_times.h"
 #include "src/report/memory_spaces.h"
 #include "src/report/report_file.h"
@@ -45,8 +46,6 @@ std::string_view CopyName(profile::CopyKind copy) {
       "\"copy between devices\"",  "\"memset\""};
   return kNames[static_cast<size_t>(copy)];
 }
-
-bool IsLaunch(const Event& event) { return IsLaunch(event); }
 
 // Texts that occur again and again, made once.
 class QuotedNames {

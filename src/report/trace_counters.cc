@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/report/composition.h"
+
 namespace ebt::report {
 
 using profile::EventKind;
