@@ -10,26 +10,22 @@
 namespace ebt::record {
 namespace {
 
-// The fixed part of a buffered event; `words` of variable part follow it: touched blocks, two a
-// word, or the phase's text.
+// The beginning of every buffered event. Behind it come the numbers that its kind has, then touched
+// blocks, two a word, or the phase's text: the fewer lines of memory a launch fills, the less it
+// waits for those that the writer has read.
 struct Stored {
   uint64_t sequence;
-  uint64_t shape_or_site;
-  uint64_t bytes;
-  uint64_t address;
-  uint64_t fingerprint;
-  uint32_t block;
-  uint32_t function;
+  uint32_t id;     // block or function
+  uint32_t count;  // touched blocks, or bytes of the phase's name
   uint16_t stream;
   uint16_t device;
   RecordKind kind;
-  uint8_t detail;    // AllocKind or CopyKind
-  uint16_t text;     // bytes of the phase's name
-  uint32_t touched;  // blocks
-  uint32_t words;
+  uint8_t detail;   // AllocKind or CopyKind
+  uint8_t numbers;  // words that hold the kind's numbers
 };
 static_assert(std::is_trivially_copyable_v<Stored> && sizeof(Stored) % sizeof(uint64_t) == 0);
 constexpr size_t kStoredWords = sizeof(Stored) / sizeof(uint64_t);
+constexpr size_t kMostNumbers = 4;
 constexpr size_t kMostText = 63;  // ebbtide_phase's limit
 // Most threads say little, those that train say much.
 constexpr size_t kFirstSegmentWords = (4 << 10) / sizeof(uint64_t);
@@ -37,48 +33,91 @@ constexpr size_t kSegmentWords = (64 << 10) / sizeof(uint64_t);
 
 size_t WordsFor(size_t bytes) { return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
 
-Stored Store(const EventRecord& event) {
+size_t WordsOf(const Stored& stored) {
+  const size_t bytes =
+      stored.kind == RecordKind::kPhase ? stored.count : stored.count * sizeof(uint32_t);
+  return kStoredWords + stored.numbers + WordsFor(bytes);
+}
+
+Stored Store(const EventRecord& event, uint64_t (&numbers)[kMostNumbers]) {
   Stored stored{};
-  stored.sequence = event.sequence;
-  stored.shape_or_site = event.kind == RecordKind::kAlloc ? event.site : event.shape;
-  stored.bytes = event.bytes;
-  stored.address = event.address;
-  stored.fingerprint = event.fingerprint;
-  stored.block = event.block;
-  stored.function = event.function;
+  stored.id = event.block;
+  stored.count = static_cast<uint32_t>(event.touched.size());
   stored.stream = event.stream;
   stored.device = event.device;
   stored.kind = event.kind;
-  stored.detail = event.kind == RecordKind::kAlloc ? static_cast<uint8_t>(event.alloc)
-                                                   : static_cast<uint8_t>(event.copy);
-  stored.text = static_cast<uint16_t>(std::min(event.phase.size(), kMostText));
-  stored.touched = static_cast<uint32_t>(event.touched.size());
-  stored.words = static_cast<uint32_t>(event.touched.empty()
-                                           ? WordsFor(stored.text)
-                                           : WordsFor(event.touched.size() * sizeof(uint32_t)));
+  const auto keep = [&](uint64_t number) { numbers[stored.numbers++] = number; };
+  switch (event.kind) {
+    case RecordKind::kAlloc:
+      stored.detail = static_cast<uint8_t>(event.alloc);
+      keep(event.bytes);
+      keep(event.site);
+      keep(event.fingerprint);
+      keep(event.address);
+      break;
+    case RecordKind::kLaunch:
+      stored.id = event.function;
+      keep(event.shape);
+      break;
+    case RecordKind::kGraph:
+      stored.id = event.function;
+      break;
+    case RecordKind::kCopy:
+      stored.detail = static_cast<uint8_t>(event.copy);
+      keep(event.bytes);
+      break;
+    case RecordKind::kFailed:
+      keep(event.bytes);
+      break;
+    case RecordKind::kPhase:
+      stored.count = static_cast<uint32_t>(std::min(event.phase.size(), kMostText));
+      break;
+    default:
+      break;
+  }
   return stored;
 }
 
-EventRecord Restore(const Stored& stored, const uint64_t* variable) {
+// `behind`: what follows it in the buffer.
+EventRecord Restore(const Stored& stored, const uint64_t* behind) {
   EventRecord event;
   event.sequence = stored.sequence;
   event.kind = stored.kind;
   event.stream = stored.stream;
   event.device = stored.device;
-  event.block = stored.block;
-  event.function = stored.function;
-  event.bytes = stored.bytes;
-  event.address = stored.address;
-  event.fingerprint = stored.fingerprint;
-  if (stored.kind == RecordKind::kAlloc) {
-    event.site = stored.shape_or_site;
-    event.alloc = static_cast<profile::AllocKind>(stored.detail);
-  } else {
-    event.shape = stored.shape_or_site;
-    event.copy = static_cast<profile::CopyKind>(stored.detail);
+  const uint64_t* const variable = behind + stored.numbers;
+  if (stored.kind == RecordKind::kPhase) {
+    event.phase = {reinterpret_cast<const char*>(variable), stored.count};
+    return event;
   }
-  event.touched = {reinterpret_cast<const uint32_t*>(variable), stored.touched};
-  if (stored.touched == 0) event.phase = {reinterpret_cast<const char*>(variable), stored.text};
+  event.touched = {reinterpret_cast<const uint32_t*>(variable), stored.count};
+  switch (stored.kind) {
+    case RecordKind::kAlloc:
+      event.block = stored.id;
+      event.alloc = static_cast<profile::AllocKind>(stored.detail);
+      event.bytes = behind[0];
+      event.site = behind[1];
+      event.fingerprint = behind[2];
+      event.address = behind[3];
+      break;
+    case RecordKind::kLaunch:
+      event.function = stored.id;
+      event.shape = behind[0];
+      break;
+    case RecordKind::kGraph:
+      event.function = stored.id;
+      break;
+    case RecordKind::kCopy:
+      event.copy = static_cast<profile::CopyKind>(stored.detail);
+      event.bytes = behind[0];
+      break;
+    case RecordKind::kFailed:
+      event.bytes = behind[0];
+      break;
+    default:
+      event.block = stored.id;
+      break;
+  }
   return event;
 }
 
@@ -122,17 +161,21 @@ Segment& ThreadBuffer::SegmentFor(size_t words, std::atomic<size_t>& in_flight) 
 
 size_t ThreadBuffer::Append(const EventRecord& event, std::atomic<uint64_t>& sequence,
                             std::atomic<size_t>& in_flight) {
-  Stored stored = Store(event);
-  const size_t words = kStoredWords + stored.words;
+  uint64_t numbers[kMostNumbers];
+  Stored stored = Store(event, numbers);
+  const size_t words = WordsOf(stored);
   std::lock_guard lock(mutex_);
   Segment& segment = SegmentFor(words, in_flight);
   uint64_t* to = &segment.words[segment.used];
   stored.sequence = sequence.fetch_add(1);
   memcpy(to, &stored, sizeof(stored));
-  if (stored.touched > 0) {
-    memcpy(to + kStoredWords, event.touched.data(), stored.touched * sizeof(uint32_t));
-  } else if (stored.text > 0) {
-    memcpy(to + kStoredWords, event.phase.data(), stored.text);
+  to += kStoredWords;
+  memcpy(to, numbers, stored.numbers * sizeof(uint64_t));
+  to += stored.numbers;
+  if (stored.kind == RecordKind::kPhase) {
+    memcpy(to, event.phase.data(), stored.count);
+  } else if (stored.count > 0) {
+    memcpy(to, event.touched.data(), stored.count * sizeof(uint32_t));
   }
   segment.used += words;
   return filling_bytes_ += words * sizeof(uint64_t);
@@ -158,7 +201,7 @@ EventRecord ThreadBuffer::Next() {
   Stored stored;
   memcpy(&stored, &segment.words[word_], sizeof(stored));
   const EventRecord event = Restore(stored, &segment.words[word_ + kStoredWords]);
-  word_ += kStoredWords + stored.words;
+  word_ += WordsOf(stored);
   if (word_ == segment.used) {
     ++segment_;
     word_ = 0;

@@ -84,7 +84,7 @@ TEST(EventBuffers, DrainAPrefixOfTheHistoryInAStormOfThreads) {
   for (uint32_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (uint32_t i = 0; i < kEvents; ++i) {
-        Append(buffers, {.kind = RecordKind::kFree, .block = i, .function = t});
+        Append(buffers, {.kind = RecordKind::kFree, .stream = uint16_t(t), .block = i});
       }
       --running;
     });
@@ -98,7 +98,7 @@ TEST(EventBuffers, DrainAPrefixOfTheHistoryInAStormOfThreads) {
       more = buffers.Drain(events);
       for (const EventRecord& event : events) {
         ASSERT_EQ(event.sequence, next_sequence++);
-        ASSERT_EQ(event.block, next_of_thread[event.function]++);
+        ASSERT_EQ(event.block, next_of_thread[event.stream]++);
       }
     }
   }
