@@ -53,7 +53,10 @@ class Judgement {
       return made_by_pass ? Kind::kWorkspace : Kind::kUnknown;
     }
     if (IsMadeByOptimizer(block)) return Kind::kOptimizerState;
-    if (usage_.in_model[block.id] && IsScratch(block)) return Kind::kWorkspace;
+    if (usage_.in_model[block.id] && IsScratch(block)) {
+      // Without an optimizer a weight that nobody was seen to fill looks so too.
+      return usage_.windows.empty() ? Kind::kUnknown : Kind::kWorkspace;
+    }
     // Stale words of other launches make a copy of the parameters look so too: its siblings know.
     if (LooksLikeGradient(block)) return IsMadeBySetUp(block) ? Kind::kUnknown : Kind::kGradient;
     if (IsRefilled(block)) return Kind::kInput;

@@ -167,6 +167,17 @@ TEST(KindsTest, SharedMemoryIsCommunication) {
   ExpectItsKinds(loop);
 }
 
+TEST(KindsTest, WithoutOptimizerOnlyWeightsAndInputsAreKnown) {
+  TrainingLoop loop;
+  for (int i = 0; i < 8; ++i) loop.Infer(loop.model, 8);
+  const auto kinds = FindKinds(loop.profile, FindSteps(loop.profile));
+  for (const Block& block : loop.profile.blocks) {
+    const Kind kind = loop.kinds[block.id];
+    const bool shows = kind == Kind::kParameter || kind == Kind::kInput;
+    EXPECT_EQ(KindName(kinds[block.id]), KindName(shows ? kind : Kind::kUnknown));
+  }
+}
+
 TEST(KindsTest, NothingIsKnownWithoutEvents) {
   EXPECT_TRUE(FindKinds(Profile(), std::nullopt).empty());
   ProfileBuilder builder;
