@@ -206,7 +206,6 @@ class ResNet(Images):
         self.autocast = torch.float16 if device == "cuda" else torch.bfloat16
 
     def build(self):
-        torch.backends.cudnn.benchmark = True
         self.model = getattr(self.models, self.args.model)().train()
         self.model.to(memory_format=torch.channels_last)
         self.scaler = torch.amp.GradScaler(self.device, enabled=self.device == "cuda")

@@ -54,7 +54,7 @@ WORKLOADS = {
         {"model": "vit_large_patch16_224", "batch": 64, "image": 224},
         {"model": "vit_tiny_patch16_224", "batch": 2, "image": 224}),
     "resnet50": Workload(
-        "ResNet-50, channels last, fp16 autocast with GradScaler, SGD, cuDNN's benchmark",
+        "ResNet-50, channels last, fp16 autocast with GradScaler, SGD",
         "torch_jobs", "ResNet", {"model": "resnet50", "batch": 128, "image": 224},
         {"model": "resnet18", "batch": 2, "image": 64}),
     "unet": Workload(

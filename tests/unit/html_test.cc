@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/page/job.h"
+#include "src/report/names.h"
 #include "tests/unit/page_columns.h"
 #include "tests/unit/training_profile.h"
 
@@ -131,7 +132,7 @@ TEST(HtmlTest, WhatARecordingSaysIsNeverMarkup) {
   EXPECT_EQ(summary["metadata"]["program"], evil);
   EXPECT_EQ(summary["metadata"][evil], "argv");
   EXPECT_EQ(summary["metadata"]["argv"], "\xef\xbf\xbd\xef\xbf\xbd");
-  EXPECT_EQ(recording["functions"][0], evil);
+  EXPECT_EQ(recording["functions"][0], ShortName(evil));
   EXPECT_EQ(recording["phases"][0][1], evil);
   EXPECT_EQ(recording["texts"][0], evil + ":3 " + evil);
 }
