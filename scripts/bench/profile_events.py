@@ -13,6 +13,7 @@ FUNCTIONS_CHUNK, EVENTS_CHUNK, END_CHUNK, FIRST_OPTIONAL = 3, 4, 5, 128
 PLAIN, PACKED = 0, 1
 PACKED_FORMAT = 2  # from which on blocks are named by codes
 MANAGED = 2  # of alloc_kind
+ORDERED = (3, 4)  # cuMemAllocAsync, cuMemAllocFromPoolAsync
 ALIGNMENT = 512
 
 
@@ -184,8 +185,9 @@ def taken(event):
 
 
 def peak_of(events):
-    """Bytes and blocks of the device that has the most, at the first moment that has it; and the
-    bytes that each site made of them."""
+    """Bytes and blocks of the device that has the most, at the first moment that has it; the
+    bytes that each site made of them; and those that libraries allocated behind a framework's
+    stream-ordered allocator."""
     live, sums, peaks = {}, collections.Counter(), {}
     for number, event in enumerate(events):
         if event.kind == ALLOC and event.alloc_kind != MANAGED:
@@ -197,7 +199,7 @@ def peak_of(events):
             gone = live.pop(event.block)
             sums[gone.device] -= taken(gone)
     if not peaks:
-        return {"bytes": 0, "blocks": 0, "sites": {}}
+        return {"bytes": 0, "blocks": 0, "sites": {}, "library_bytes": 0}
     device = max(peaks, key=lambda key: peaks[key][0])
     return {"bytes": peaks[device][0], **alive_at(events[:peaks[device][1] + 1], device)}
 
@@ -212,7 +214,9 @@ def alive_at(events, device):
     sites = collections.Counter()
     for event in live.values():
         sites[event.site] += taken(event)
-    return {"blocks": len(live), "sites": dict(sites)}
+    ordered = any(event.alloc_kind in ORDERED for event in live.values())
+    library = sum(taken(event) for event in live.values() if event.alloc_kind not in ORDERED)
+    return {"blocks": len(live), "sites": dict(sites), "library_bytes": library if ordered else 0}
 
 
 def launches_before(events, kind):

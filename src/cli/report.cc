@@ -91,7 +91,8 @@ int ReportRecording(const ReportOptions& options) {
   }
   const report::SiteNames names(recording->profile.sites);
   Show(options.json
-           ? report::MemoryJson(options.file, recording->profile, recording->composition, names) +
+           ? report::MemoryJson(options.file, recording->profile, recording->kinds,
+                                recording->composition, names) +
                  "\n"
            : report::MemoryTable(recording->profile, recording->composition, names, options.sites));
   return 0;

@@ -113,8 +113,9 @@ class Composer {
     TakePeak(search.peaks(), options.at.value_or(0));
     SumPeak();
     SumSites();
+    ListSteps();
     out_.fragmentation = FreePieces(profile_, out_.device, out_.peak.event);
-    out_.caching_segments = LooksLikeSegments(profile_, at_peak_, out_.launches);
+    out_.caching_segments = LooksLikeSegments(profile_, out_.at_peak, out_.launches);
     if (steps_) SumSteps();
     return std::move(out_);
   }
@@ -185,19 +186,19 @@ class Composer {
         out_.peak_managed_bytes += TakenBytes(block);
         continue;
       }
-      at_peak_.push_back(block.id);
+      out_.at_peak.push_back(block.id);
       out_.peak_requested_bytes += block.bytes;
       UseOf(block).at_peak.bytes += TakenBytes(block);
       ++UseOf(block).at_peak.blocks;
     }
-    out_.peak_blocks = at_peak_.size();
-    idle_.assign(at_peak_.size(), false);
+    out_.peak_blocks = out_.at_peak.size();
+    idle_.assign(out_.at_peak.size(), false);
     if (!steps_) return;
-    idle_ = FindIdle(profile_, *steps_, out_.peak.event, at_peak_);
+    idle_ = FindIdle(profile_, *steps_, out_.peak.event, out_.at_peak);
     out_.idle_bytes = 0;
-    for (size_t i = 0; i < at_peak_.size(); ++i) {
+    for (size_t i = 0; i < out_.at_peak.size(); ++i) {
       if (!idle_[i]) continue;
-      const Block& block = profile_.blocks[at_peak_[i]];
+      const Block& block = profile_.blocks[out_.at_peak[i]];
       UseOf(block).idle_bytes += TakenBytes(block);
       *out_.idle_bytes += TakenBytes(block);
     }
@@ -205,8 +206,8 @@ class Composer {
 
   void SumSites() {
     std::map<std::pair<uint64_t, Kind>, SiteUse> uses;
-    for (size_t i = 0; i < at_peak_.size(); ++i) {
-      const Block& block = profile_.blocks[at_peak_[i]];
+    for (size_t i = 0; i < out_.at_peak.size(); ++i) {
+      const Block& block = profile_.blocks[out_.at_peak[i]];
       SiteUse& use = uses[{block.site, kinds_[block.id]}];
       use.site = block.site, use.kind = kinds_[block.id];
       use.at_peak.bytes += TakenBytes(block);
@@ -217,6 +218,16 @@ class Composer {
     std::stable_sort(
         out_.site_uses.begin(), out_.site_uses.end(),
         [](const SiteUse& a, const SiteUse& b) { return a.at_peak.bytes > b.at_peak.bytes; });
+  }
+
+  void ListSteps() {
+    uint64_t launch = 0, at = 0;
+    for (const profile::StepSpan& span : profile::FindStepSpans(profile_)) {
+      for (; at < span.begin; ++at) launch += IsLaunch(profile_.events[at]);
+      const std::optional<double> begin = clock_.At(span.begin), end = clock_.At(span.end);
+      EachStep& step = out_.each_step.emplace_back(EachStep{span.kind, launch, span.launches, {}});
+      if (begin && end) step.ms = *end - *begin;
+    }
   }
 
   bool Counts(const Block& block) const { return block.device == out_.device && OnDevice(block); }
@@ -298,8 +309,7 @@ class Composer {
   const std::vector<Kind>& kinds_;
   plan::GpuClock clock_;
   Composition out_;
-  std::vector<uint32_t> at_peak_;
-  std::vector<bool> idle_;  // of each of at_peak_
+  std::vector<bool> idle_;  // of each of the blocks at the peak
   // Over the steady steps, by kind.
   std::array<uint64_t, profile::kKinds> live_{};
   std::array<double, profile::kKinds> launch_sum_{}, time_sum_{};

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "src/profile/kinds.h"
+#include "src/profile/step_spans.h"
 #include "src/profile/steps.h"
 #include "src/profile/types.h"
 #include "src/report/fragmentation.h"
@@ -68,6 +69,14 @@ struct StepSummary {
   double median_backward_end_ms = 0;  // 0: no step tells
 };
 
+// One step of the recording, alike to others or not: see step_spans.h.
+struct EachStep {
+  profile::StepKind kind = profile::StepKind::kTraining;
+  uint64_t first_launch = 0;  // launches of the recording before it
+  uint64_t launches = 0;
+  std::optional<double> ms;  // where it lies between marks of the GPU's time
+};
+
 struct DevicePeak {
   uint16_t device = 0;
   uint64_t peak_bytes = 0;
@@ -77,7 +86,8 @@ struct Composition {
   uint64_t events = 0, launches = 0, allocations = 0, sites = 0;
   bool truncated = false;
 
-  std::optional<StepSummary> steps;
+  std::optional<StepSummary> steps;  // the steady ones
+  std::vector<EachStep> each_step;
 
   // The device that this is about: that with the highest peak. The others': highest first.
   uint16_t device = 0;
@@ -100,6 +110,7 @@ struct Composition {
 
   std::array<KindUse, profile::kKinds> kinds;  // by Kind; they add up to the peak
   std::vector<SiteUse> site_uses;              // most bytes first; they add up to the peak
+  std::vector<uint32_t> at_peak;               // the blocks, in order of their numbers
   std::optional<uint64_t> idle_bytes;          // nothing: no step is known to measure by
   Sum before_steps;                            // 0 where there are no steps
   std::optional<Fragmentation> fragmentation;  // at the peak; nothing: no addresses are known

@@ -52,6 +52,16 @@ void AddSteps(const std::optional<StepSummary>& steps, ordered_json& out) {
       ends ? ordered_json(steps->median_backward_end_ms) : ordered_json(nullptr);
 }
 
+void AddEachStep(const Composition& it, ordered_json& out) {
+  out["step_spans"] = ordered_json::array();
+  for (const EachStep& step : it.each_step) {
+    out["step_spans"].push_back({{"kind", std::string(profile::StepKindName(step.kind))},
+                                 {"first_launch", step.first_launch},
+                                 {"launches", step.launches},
+                                 {"ms", step.ms ? ordered_json(*step.ms) : ordered_json(nullptr)}});
+  }
+}
+
 void AddPeak(const Composition& it, ordered_json& out) {
   out["device"] = it.device;
   out["other_devices"] = ordered_json::array();
@@ -133,17 +143,31 @@ void AddSites(const profile::Profile& profile, const Composition& it, const Site
   }
 }
 
+void AddBlocks(const profile::Profile& profile, const Composition& it,
+               const std::vector<profile::Kind>& kinds, ordered_json& out) {
+  out["blocks_at_peak"] = ordered_json::array();
+  for (const uint32_t id : it.at_peak) {
+    const profile::Block& block = profile.blocks[id];
+    out["blocks_at_peak"].push_back({{"site", fmt::format("{:#x}", block.site)},
+                                     {"kind", std::string(profile::KindName(kinds[id]))},
+                                     {"bytes", TakenBytes(block)}});
+  }
+}
+
 }  // namespace
 
 std::string MemoryJson(const std::string& file, const profile::Profile& profile,
-                       const Composition& composition, const SiteNames& names) {
+                       const std::vector<profile::Kind>& kinds, const Composition& composition,
+                       const SiteNames& names) {
   ordered_json out;
   AddRecording(file, profile, composition, out);
   AddSteps(composition.steps, out);
+  AddEachStep(composition, out);
   AddPeak(composition, out);
   AddFragmentation(composition, out);
   AddKinds(composition, out);
   AddSites(profile, composition, names, out);
+  AddBlocks(profile, composition, kinds, out);
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 

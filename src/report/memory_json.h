@@ -3,7 +3,9 @@
 #define EBBTIDE_SRC_REPORT_MEMORY_JSON_H_
 
 #include <string>
+#include <vector>
 
+#include "src/profile/kinds.h"
 #include "src/profile/types.h"
 #include "src/report/composition.h"
 #include "src/report/names.h"
@@ -12,7 +14,8 @@ namespace ebt::report {
 
 // The whole model as one JSON object, without a newline behind it. file: the recording's name.
 std::string MemoryJson(const std::string& file, const profile::Profile& profile,
-                       const Composition& composition, const SiteNames& names);
+                       const std::vector<profile::Kind>& kinds, const Composition& composition,
+                       const SiteNames& names);
 
 }  // namespace ebt::report
 

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/plan/predictor.h"
 #include "src/report/text.h"
 
 namespace ebt::report {
@@ -36,11 +37,31 @@ void PrintHead(const profile::Profile& profile, const Composition& it, Text& out
         it.launches, it.allocations, it.sites, it.truncated ? "; cut short" : "");
 }
 
-void PrintSteps(const Composition& it, Text& out) {
-  if (!it.steps) {
-    Print(out, "Steps      none found: nothing repeats, and ebbtide_step() was not called\n");
+// Where no row of steps is alike.
+void PrintEachStep(const std::vector<EachStep>& each_step, Text& out) {
+  std::vector<uint64_t> launches;
+  std::vector<double> ms;
+  for (const EachStep& step : each_step) {
+    if (step.kind == profile::StepKind::kEvaluation) continue;
+    launches.push_back(step.launches);
+    if (step.ms) ms.push_back(*step.ms);
+  }
+  if (launches.empty()) {
+    Print(out, "Steps      none found, and ebbtide_step() was not called\n");
     return;
   }
+  const auto [fewest, most] = std::minmax_element(launches.begin(), launches.end());
+  Print(out, "Steps      {}, not all alike: {} to {} launches", launches.size(), *fewest, *most);
+  if (ms.empty()) {
+    Print(out, "; no GPU time was recorded\n");
+    return;
+  }
+  const auto [shortest, longest] = std::minmax_element(ms.begin(), ms.end());
+  Print(out, "; {:.2f} ms each ({:.2f} to {:.2f})\n", plan::Median(ms), *shortest, *longest);
+}
+
+void PrintSteps(const Composition& it, Text& out) {
+  if (!it.steps) return PrintEachStep(it.each_step, out);
   const StepSummary& steps = *it.steps;
   Print(out, "Steps      {} of {} launches behind the first {}{}", steps.steps, steps.launches,
         steps.first_launch, steps.marked ? ", as marked" : "");

@@ -47,12 +47,13 @@ double SecondsOfAReport(const std::string& path) {
   EXPECT_GE(profile->events.size(), kEvents);
   const auto steps = profile::FindSteps(*profile);
   EXPECT_TRUE(steps);
-  const auto composition = Compose(*profile, steps, profile::FindKinds(*profile, steps));
+  const auto kinds = profile::FindKinds(*profile, steps);
+  const auto composition = Compose(*profile, steps, kinds);
   EXPECT_TRUE(composition.ok()) << composition.status();
   ResolveNames(profile->sites);
   const SiteNames names(profile->sites);
   EXPECT_NE(MemoryTable(*profile, *composition, names), "");
-  EXPECT_NE(MemoryJson(path, *profile, *composition, names), "");
+  EXPECT_NE(MemoryJson(path, *profile, kinds, *composition, names), "");
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 

@@ -50,7 +50,7 @@ std::string Table(const Profile& profile, const std::vector<Kind>& kinds, size_t
 json Json(const Profile& profile, const std::vector<Kind>& kinds) {
   const auto composition = Compose(profile, FindSteps(profile), kinds);
   EXPECT_TRUE(composition.ok()) << composition.status();
-  return json::parse(MemoryJson("job.ebp", profile, *composition, SiteNames(profile.sites)));
+  return json::parse(MemoryJson("job.ebp", profile, kinds, *composition, SiteNames(profile.sites)));
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -153,6 +153,35 @@ TEST(MemoryJson, KindsAndSitesAddUpToThePeak) {
   for (const json& site : it["sites"]) sites += site["bytes"].get<uint64_t>();
   EXPECT_EQ(kinds, it["peak_bytes"]);
   EXPECT_EQ(sites, it["peak_bytes"]);
+  ASSERT_EQ(it["blocks_at_peak"].size(), it["peak_blocks"]);
+  for (const json& block : it["blocks_at_peak"]) sites -= block["bytes"].get<uint64_t>();
+  EXPECT_EQ(sites, 0u);
+  EXPECT_EQ(it["blocks_at_peak"][0]["kind"], "parameter");
+}
+
+TEST(MemoryJson, TellsEachStep) {
+  const json it = Json(SmallJob(), kSmallKinds);
+  ASSERT_EQ(it["step_spans"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(it["step_spans"][i]["launches"], 4) << i;
+    // Before the first mark nothing is known of time.
+    if (i > 0) {
+      EXPECT_EQ(it["step_spans"][i]["ms"], 2) << i;
+    }
+  }
+  EXPECT_EQ(it["step_spans"][3]["first_launch"].get<int>(),
+            it["step_spans"][0]["first_launch"].get<int>() + 12);
+}
+
+TEST(MemoryTable, StepsOfUnequalLengthAreTold) {
+  const Profile profile = SmallJob();
+  Composition composition;
+  composition.each_step = {{.launches = 90, .ms = 3},
+                           {.launches = 70, .ms = 2},
+                           {.kind = profile::StepKind::kEvaluation, .launches = 7, .ms = 9},
+                           {.kind = profile::StepKind::kSkipped, .launches = 60, .ms = 1}};
+  EXPECT_TRUE(Has(MemoryTable(profile, composition, SiteNames(profile.sites), 3),
+                  "Steps      3, not all alike: 60 to 90 launches; 2.00 ms each (1.00 to 3.00)"));
 }
 
 TEST(MemoryJson, WhatIsNotKnownIsNull) {
