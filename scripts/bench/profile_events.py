@@ -11,13 +11,13 @@ import weakref
 
 MAGIC = b"\x89EBTP\r\n\x1a"
 ALLOC, FREE, LAUNCH, COPY, MARK, STEP, PHASE, GRAPH, FAILED, EXPORTED = range(10)
+ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
+VMM, MEMSET = 5, 5  # of alloc_kind, of copy_kind
+NEWEST_FORMAT = 2
 METADATA_CHUNK, EVENTS_CHUNK = 1, 4
 PLAIN, PACKED = 0, 1
 PACKED_FORMAT = 2  # from which on blocks are named by codes
-NEWEST_FORMAT = 2
-ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
-MANAGED, VMM = ALLOC_KINDS.index("managed"), ALLOC_KINDS.index("vmm")
-MEMSET = 5  # of copy_kind
+MANAGED = 2  # of alloc_kind
 ALIGNMENT = 512
 
 
