@@ -1,15 +1,20 @@
 """Reads profiles after profiles/FORMAT.md, and works out of their events what a report should say.
 
-It shares no code with what writes and reads them otherwise. Packed chunks need libzstd.so.1.
+It shares no code with what writes and reads them otherwise. Packed chunks need libzstd.so.1. Sums
+are not checked.
 """
 import collections
 import ctypes
 import dataclasses
 import struct
+import weakref
 
 MAGIC = b"\x89EBTP\r\n\x1a"
 ALLOC, FREE, LAUNCH, COPY, MARK, STEP, PHASE, GRAPH, FAILED, EXPORTED = range(10)
-FUNCTIONS_CHUNK, EVENTS_CHUNK, END_CHUNK, FIRST_OPTIONAL = 3, 4, 5, 128
+ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
+VMM, MEMSET = 5, 5  # of alloc_kind, of copy_kind
+NEWEST_FORMAT = 2
+METADATA_CHUNK, EVENTS_CHUNK = 1, 4
 PLAIN, PACKED = 0, 1
 PACKED_FORMAT = 2  # from which on blocks are named by codes
 MANAGED = 2  # of alloc_kind
@@ -45,7 +50,9 @@ class Bytes:
     def string(self):
         size = self.varint()
         self.at += size
-        return bytes(self.data[self.at - size:self.at])
+        if self.at > len(self.data):
+            raise IndexError("a string is longer than what is left")
+        return bytes(self.data[self.at - size:self.at]).decode(errors="replace")
 
 
 class Zstd:
@@ -60,7 +67,9 @@ class Zstd:
         self.library.ZSTD_createDStream.restype = ctypes.c_void_p
         self.library.ZSTD_decompressStream.restype = ctypes.c_size_t
         self.library.ZSTD_decompressStream.argtypes = [ctypes.c_void_p] + [ctypes.c_void_p] * 2
+        self.library.ZSTD_freeDStream.argtypes = [ctypes.c_void_p]
         self.stream = self.library.ZSTD_createDStream()
+        weakref.finalize(self, self.library.ZSTD_freeDStream, self.stream)
 
     def unpack(self, payload):
         head = Bytes(payload)
@@ -86,16 +95,19 @@ class Event:
     block: int = -1
     bytes: int = 0
     alloc_kind: int = -1
+    copy_kind: int = -1
     device: int = 0
     site: int = 0
     text: str = ""
 
 
 def chunks(data):
-    """(type, payload as it was packed) of each chunk behind the header, format first."""
+    """(format, type, unpacked payload) of each chunk."""
     if data[:8] != MAGIC:
         raise ValueError("not a profile")
     version = struct.unpack_from("<H", data, 8)[0]
+    if version > NEWEST_FORMAT:
+        raise ValueError(f"format {version} is not known")
     at, zstd = 12, None
     while at + 16 <= len(data):
         kind, codec, _, length = struct.unpack_from("<BBHI", data, at)
@@ -150,13 +162,13 @@ class EventReader:
             data.varint(), data.varint(), data.fixed("Q")
             self.skip_touched()
         elif kind == COPY:
-            data.fixed("B")
+            event.copy_kind = data.fixed("B")
             event.bytes, _ = data.varint(), data.varint()
             self.skip_touched()
         elif kind == MARK:
             data.varint(), data.fixed("d")
         elif kind == PHASE:
-            event.text = data.string().decode(errors="replace")
+            event.text = data.string()
         elif kind == GRAPH:
             data.varint(), data.varint()
         elif kind == FAILED:
@@ -168,16 +180,34 @@ class EventReader:
         return event
 
 
-def read(path):
-    """All events, in their order."""
+def pairs(payload):
+    """The metadata of one chunk."""
+    data = Bytes(payload)
+    return {data.string(): data.string() for _ in range(data.varint())}
+
+
+def load(path):
+    """(metadata, all events in their order); of a file that was cut off what is whole. Raises
+    ValueError where it cannot be read.
+    """
     with open(path, "rb") as file:
         data = memoryview(file.read())
-    events = []
-    for version, kind, payload in chunks(data):
-        if kind == EVENTS_CHUNK:
-            events += EventReader(version, payload).read()
+    metadata, events = {}, []
+    try:
+        for version, kind, payload in chunks(data):
+            if kind == METADATA_CHUNK:
+                metadata.update(pairs(payload))
+            elif kind == EVENTS_CHUNK:
+                events += EventReader(version, payload).read()
+    except (ValueError, IndexError, struct.error) as error:
+        raise ValueError(f"{path}: {error}") from error
     events.sort(key=lambda event: event.sequence)
-    return events
+    return metadata, events
+
+
+def read(path):
+    """All events, in their order."""
+    return load(path)[1]
 
 
 def taken(event):

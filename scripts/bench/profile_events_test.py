@@ -68,11 +68,14 @@ def packed(contents):
 
 
 class Files(unittest.TestCase):
-    def read(self, *chunks, head=profile.MAGIC + b"\x02\x00\x00\x00"):
+    def load(self, *chunks, head=profile.MAGIC + b"\x02\x00\x00\x00"):
         with tempfile.NamedTemporaryFile() as file:
             file.write(head + b"".join(chunks))
             file.flush()
-            return profile.read(file.name)
+            return profile.load(file.name)
+
+    def read(self, *chunks, **how):
+        return self.load(*chunks, **how)[1]
 
 
 class Reading(Files):
@@ -102,6 +105,30 @@ class Reading(Files):
     def test_another_file_is_refused(self):
         with self.assertRaisesRegex(ValueError, "not a profile"):
             self.read(head=b"something else")
+
+    def test_a_younger_format_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "format 3"):
+            self.read(head=profile.MAGIC + b"\x03\x00\x00\x00")
+
+    def test_a_chunk_with_fewer_events_than_it_says_is_refused(self):
+        for missing in (1, 8, 9):  # within the list of touched blocks, the shape, the stream
+            with self.assertRaises(ValueError):
+                self.read(chunk(4, events(STEP, LAUNCH)[:-missing]))
+
+    def test_the_kind_of_a_copy_is_read(self):
+        memset = b"\x83\x05" + varint(4096) + b"\x00\x01\x00"
+        found = self.read(chunk(4, events(alloc(1, 4096), memset)))
+        self.assertEqual((found[1].copy_kind, found[1].bytes), (profile.MEMSET, 4096))
+
+    def test_metadata_of_a_later_chunk_has_the_last_word(self):
+        first = b"\x02\x03gpu\x04H200\x07program\x01a"
+        found, _ = self.load(chunk(1, first), chunk(1, b"\x01\x07program\x01b"))
+        self.assertEqual(found, {"gpu": "H200", "program": "b"})
+
+    def test_packed_metadata_is_read(self):
+        payload, = packed([b"\x01\x07stopped" + varint(300) + b"x" * 300])
+        found, _ = self.load(chunk(1, payload, codec=1))
+        self.assertEqual(found, {"stopped": "x" * 300})
 
 
 class Sums(Files):

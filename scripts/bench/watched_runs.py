@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import cuda_programs
+import profile_events
 import witnessed
 
 MISSING = 77  # tests/gpu/programs/frameworks.py: what a program needs is not installed
@@ -211,7 +212,7 @@ class Runs:
         try:
             self.judge(stage, "events", witnessed.against_profile(
                 stage.witness, self.events(stage), witnessed.ends_contexts(stage.coverage or {})))
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError) as error:
             stage.fault(f"the profile cannot be read: {error}")
         return stage
 
@@ -219,10 +220,10 @@ class Runs:
         """Of all processes' profiles: the later ones lie beside the first."""
         counts = {}
         for path in sorted(glob.glob(glob.escape(self.base) + "*.ebp")):
-            metadata, of_one = witnessed.read_profile(path)
+            metadata, events = profile_events.load(path)
             if "stopped" in metadata:
                 stage.fault(f"recording stopped: {metadata['stopped']}")
-            for name, count in of_one.items():
+            for name, count in witnessed.classes_of(events).items():
                 counts[name] = counts.get(name, 0) + count
         return counts
 
@@ -238,10 +239,10 @@ class Runs:
             return True
         self.planned = f"empty: {last_line(err) or last_line(out)}"
         try:
-            metadata, _ = witnessed.read_profile(self.base + ".ebp")
+            metadata, _ = profile_events.load(self.base + ".ebp")
             with open(path, "w") as file:
                 json.dump(empty_plan(metadata), file)
-        except (OSError, ValueError, IndexError, KeyError) as error:
+        except (OSError, ValueError, KeyError) as error:
             self.plan_fault = f"{self.planned}; and {error!r}"
         return self.plan_fault is None
 

@@ -10,7 +10,8 @@ import glob
 import json
 import os
 import re
-import struct
+
+import profile_events
 
 # Class of calls -> (driver functions, runtime functions that come down to one of them each).
 CLASSES = {
@@ -44,7 +45,10 @@ ENDS_CONTEXT = re.compile(r"cuDevicePrimaryCtx(Release|Reset)|cuCtx(Destroy|Deta
 SERVED = re.compile(r"alloc (linear|async|pool)|free")
 
 PATHS = ["linked", "dlsym", "proc_v1", "proc_v2"]  # by which a call came, in EBBTIDE_COVERAGE
-ALLOC_KINDS = ["linear", "pitched", "managed", "async", "pool", "vmm"]
+ALLOCATED = dict(enumerate(profile_events.ALLOC_KINDS))
+# Classes of events that need no further look.
+COUNTED = {profile_events.LAUNCH: "launch", profile_events.GRAPH: "graph",
+           profile_events.FAILED: "failed"}
 
 
 def class_of(function, domain):
@@ -133,108 +137,22 @@ def read_coverage(pattern):
     return symbols
 
 
-class Bytes:
-    """Reads the primitives of profiles/FORMAT.md."""
-
-    def __init__(self, data):
-        self.data, self.at = data, 0
-
-    def varint(self):
-        value, shift = 0, 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                return value
-            shift += 7
-
-    def u8(self):
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def skip(self, count):
-        self.at += count
-
-    def skip_varints(self, count):
-        for _ in range(count):
-            self.varint()
-
-    def string(self):
-        length = self.varint()
-        self.at += length
-        return self.data[self.at - length:self.at].decode(errors="replace")
-
-
-def count_event(bytes_, counts, vmm):
-    """One event into counts; vmm holds the numbers of blocks that are handles."""
-    tag = bytes_.u8()
-    if tag < 128:
-        bytes_.varint()  # the distance from the event before
-    kind = tag & 127
-    if kind == 0:
-        block = bytes_.varint()
-        bytes_.skip_varints(2)
-        alloc = bytes_.u8()
-        bytes_.skip_varints(2)
-        bytes_.skip(16)
-        name = ALLOC_KINDS[alloc] if alloc < len(ALLOC_KINDS) else f"kind {alloc}"
-        counts[f"alloc {name}"] += 1
-        if name == "vmm":
-            vmm.add(block)
-    elif kind == 1:
-        counts["free vmm" if bytes_.varint() in vmm else "free"] += 1
-        bytes_.varint()
-    elif kind in (2, 3):
-        if kind == 2:
-            bytes_.skip_varints(2)
-            bytes_.skip(8)
-            counts["launch"] += 1
-        else:
-            counts["memset" if bytes_.u8() == 5 else "copy"] += 1
-            bytes_.skip_varints(2)
-        bytes_.skip_varints(bytes_.varint())
-    elif kind == 4:
-        bytes_.varint()
-        bytes_.skip(8)
-    elif kind == 6:
-        bytes_.string()
-    elif kind in (7, 8):
-        bytes_.skip_varints(2)
-        counts["graph" if kind == 7 else "failed"] += 1
-    elif kind == 9:
-        bytes_.varint()
-    elif kind != 5:
-        raise ValueError(f"event kind {kind} is unknown")
-
-
-def read_profile(path):
-    """(metadata, {class: events}) of a recording, by profiles/FORMAT.md; sums are not checked."""
-    with open(path, "rb") as file:
-        data = file.read()
-    if data[:8] != b"\x89EBTP\r\n\x1a":
-        raise ValueError(f"{path} is no profile")
-    metadata, counts, vmm = {}, collections.Counter(), set()
-    at = 12
-    while at + 16 <= len(data):
-        kind, codec, _, length = struct.unpack_from("<BBHI", data, at)
-        payload = Bytes(data[at + 16:at + 16 + length])
-        at += 16 + length
-        if at > len(data):
-            break  # cut off
-        if codec != 0 and kind < 128:
-            raise ValueError(f"{path}: codec {codec} is unknown")
-        if kind == 1:
-            for _ in range(payload.varint()):
-                key = payload.string()
-                metadata[key] = payload.string()
-        elif kind == 4:
-            payload.varint()
-            for _ in range(payload.varint()):
-                count_event(payload, counts, vmm)
-        elif kind == 5:
-            metadata["events"] = str(payload.varint())
-    return metadata, dict(counts)
+def classes_of(events):
+    """{class: events} of a recording; what became of a handle is no call of cuMemFree."""
+    counts, handles = collections.Counter(), set()
+    for event in events:
+        if event.kind == profile_events.ALLOC:
+            name = ALLOCATED.get(event.alloc_kind, f"kind {event.alloc_kind}")
+            counts[f"alloc {name}"] += 1
+            if event.alloc_kind == profile_events.VMM:
+                handles.add(event.block)
+        elif event.kind == profile_events.FREE:
+            counts["free vmm" if event.block in handles else "free"] += 1
+        elif event.kind == profile_events.COPY:
+            counts["memset" if event.copy_kind == profile_events.MEMSET else "copy"] += 1
+        elif event.kind in COUNTED:
+            counts[COUNTED[event.kind]] += 1
+    return dict(counts)
 
 
 def compared(pair, seen):
@@ -316,8 +234,9 @@ def against_profile(witness, counts, contexts_end=False):
 
 
 def against_runtime(plain, replayed, coverage):
-    """The classes of calls of a replayed run that Ebbtide may serve. Those never reach the driver, so
-    what was due is what the driver was asked without Ebbtide, and what the runtime was asked more.
+    """The classes of calls of a replayed run that Ebbtide may serve. Those never reach the driver,
+    so what was due is what the driver was asked without Ebbtide, and what the runtime was asked
+    more.
     """
     table = Table()
     due, before = by_class(plain.driver, 0), by_class(plain.runtime, 1)

@@ -4,7 +4,6 @@ g++, cuda.h and cupti.h: the driver, CUPTI and Ebbtide's libraries are those of 
 """
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts", "bench"))
 import cuda_programs  # noqa: E402
+import profile_events as profile  # noqa: E402
 import witnessed  # noqa: E402
 
 WITHOUT_TABLES = ["-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"]
@@ -148,18 +148,32 @@ class ComparisonTest(unittest.TestCase):
         self.assertEqual(found["cuMemAlloc_v2"]["paths"]["linked"], 5)
 
 
-class ProfileTest(unittest.TestCase):
-    def test_the_golden_example_of_the_format_is_read(self):
-        # The events of profiles/FORMAT.md, in a file of their own.
-        events = bytes.fromhex(
-            "28 04 00 00 07 80 08 80 20 03 00 01 11 00 00 00 00 00 00 00 22 00 00 00 00 00 00 00"
-            "82 00 01 33 00 00 00 00 00 00 00 01 0e 04 04 01 00 00 00 00 00 00 04 40 81 07 01")
-        chunk = struct.pack("<BBHIII", 4, 0, 0, len(events), 0, 0) + events
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(b"\x89EBTP\r\n\x1a" + struct.pack("<HH", 1, 0) + chunk)
-            file.flush()
-            _, counts = witnessed.read_profile(file.name)
-        self.assertEqual(counts, {"alloc async": 1, "launch": 1, "free": 1})
+class EventsTest(unittest.TestCase):
+    def classes(self, *events):
+        return witnessed.classes_of([profile.Event(number, kind, **values)
+                                     for number, (kind, values) in enumerate(events)])
+
+    def test_allocations_count_by_their_kind(self):
+        # FORMAT.md and types.h: linear 0, pitched 1, managed 2, async 3, pool 4, vmm 5.
+        found = self.classes(*((profile.ALLOC, {"block": kind, "alloc_kind": kind})
+                               for kind in (0, 1, 2, 3, 3, 4, 5, 9)))
+        self.assertEqual(found, {"alloc linear": 1, "alloc pitched": 1, "alloc managed": 1,
+                                 "alloc async": 2, "alloc pool": 1, "alloc vmm": 1,
+                                 "alloc kind 9": 1})
+
+    def test_the_end_of_a_handle_is_told_from_a_free(self):
+        found = self.classes((profile.ALLOC, {"block": 1, "alloc_kind": 5}),
+                             (profile.ALLOC, {"block": 2, "alloc_kind": 0}),
+                             (profile.FREE, {"block": 2}), (profile.FREE, {"block": 1}))
+        self.assertEqual(found, {"alloc vmm": 1, "alloc linear": 1, "free": 1, "free vmm": 1})
+
+    def test_a_memset_is_told_from_a_copy(self):
+        found = self.classes(*((profile.COPY, {"copy_kind": kind}) for kind in (0, 4, 5)))
+        self.assertEqual(found, {"copy": 2, "memset": 1})
+
+    def test_what_was_no_call_does_not_count(self):
+        found = self.classes(*((kind, {}) for kind in range(2, 10) if kind != profile.COPY))
+        self.assertEqual(found, {"launch": 1, "graph": 1, "failed": 1})
 
 
 if __name__ == "__main__":
