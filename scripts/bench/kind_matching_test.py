@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """python3 -m unittest scripts/bench/kind_matching_test.py (or: this file)"""
 import os
 import sys

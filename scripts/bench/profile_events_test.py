@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """python3 -m unittest scripts/bench/profile_events_test.py (or: this file)"""
 import ctypes
 import os
