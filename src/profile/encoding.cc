@@ -71,6 +71,11 @@ void PutString(std::string& out, std::string_view value) {
   out.append(value);
 }
 
+void PutBlockCode(std::string& out, uint32_t block, uint32_t last) {
+  const bool recent = block <= last && last - block < block;
+  PutVarint(out, recent ? uint64_t{last - block} << 1 : uint64_t{block} << 1 | 1);
+}
+
 void Cursor::Fail(const char* reason) {
   if (reason_ == nullptr) reason_ = reason;
 }
@@ -111,16 +116,29 @@ int64_t Cursor::Signed() {
   return static_cast<int64_t>((value >> 1) ^ (~(value & 1) + 1));
 }
 
-std::string_view Cursor::String() {
-  const uint64_t size = Varint();
+uint32_t Cursor::BlockCode(uint32_t last) {
+  const uint64_t code = Varint();
+  const uint64_t number = (code & 1) != 0 ? code >> 1 : last - (code >> 1);
+  // Numbers below zero wrap around to such that are too big.
+  if (number < kNoBlock) return static_cast<uint32_t>(number);
+  Fail("no such block number");
+  return 0;
+}
+
+std::string_view Cursor::Bytes(uint64_t count) {
   if (!ok()) return {};
-  if (size > remaining() || size > kMaxStringBytes) {
-    Fail("a text ends outside its chunk");
+  if (count > remaining()) {
+    Fail("bytes end outside their chunk");
     return {};
   }
-  const std::string_view text = bytes_.substr(at_, size);
-  at_ += size;
-  return text;
+  const std::string_view bytes = bytes_.substr(at_, count);
+  at_ += count;
+  return bytes;
+}
+
+std::string_view Cursor::String() {
+  const uint64_t size = Varint(kMaxStringBytes, "a text is longer than texts can be");
+  return Bytes(size);
 }
 
 uint64_t Cursor::Count(size_t item_bytes, const char* what) {

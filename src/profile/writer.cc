@@ -19,8 +19,10 @@ namespace {
 
 // Large enough for few headers, small enough that a killed process loses little.
 constexpr size_t kEventChunkBytes = 1u << 20;
-// Far below kMaxPayloadBytes, whatever a single entry adds.
-constexpr size_t kTableChunkBytes = 8u << 20;
+// Whatever a single entry adds comes on top.
+constexpr size_t kTableChunkBytes = 1u << 20;
+// What fits into a payload even where it packs to more than it was.
+constexpr size_t kMostContentBytes = kMaxPayloadBytes - (1u << 20);
 constexpr int kOpenFlags = O_WRONLY | O_CREAT | O_CLOEXEC;
 // That a process tries before it records nothing.
 constexpr int kMostNames = 100;
@@ -39,13 +41,9 @@ std::string WithNumbers(const std::string& path, int attempt) {
   return fmt::format("{}.{}{}{}", path.substr(0, end), ::getpid(), again, path.substr(end));
 }
 
-void PutTouched(std::string& out, absl::Span<const uint32_t> touched) {
+void PutTouched(std::string& out, absl::Span<const uint32_t> touched, uint32_t last) {
   PutVarint(out, touched.size());
-  int64_t previous = 0;
-  for (const uint32_t block : touched) {
-    PutSigned(out, static_cast<int64_t>(block) - previous);
-    previous = block;
-  }
+  for (const uint32_t block : touched) PutBlockCode(out, block, last);
 }
 
 // Texts of one sites chunk, each stored once: frames of neighbouring sites share most of theirs.
@@ -140,6 +138,9 @@ ProfileWriter& ProfileWriter::operator=(ProfileWriter&& other) noexcept {
   kept_count_ = other.kept_count_;
   first_sequence_ = other.first_sequence_;
   last_sequence_ = other.last_sequence_;
+  first_block_ = other.first_block_;
+  last_block_ = other.last_block_;
+  packer_ = std::move(other.packer_);
   events_ = other.events_;
   functions_ = other.functions_;
   return *this;
@@ -170,22 +171,31 @@ absl::Status ProfileWriter::WriteBytes(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view payload) {
-  if (payload.size() > kMaxPayloadBytes) {
+absl::Status ProfileWriter::WriteChunk(ChunkType type, std::string_view content, uint64_t items) {
+  if (!failed_.ok()) return failed_;
+  if (content.size() > kMostContentBytes) {
     return failed_ = absl::ResourceExhaustedError(fmt::format(
                "{}: one entry needs {} bytes and a chunk holds {}: recording cannot go on", path_,
-               payload.size(), kMaxPayloadBytes));
+               content.size(), kMostContentBytes));
   }
-  std::string chunk;
-  chunk.reserve(kChunkHeaderBytes + payload.size());
-  chunk.push_back(static_cast<char>(type));
-  chunk.push_back(static_cast<char>(Codec::kNone));
-  PutFixed16(chunk, 0);
-  PutFixed32(chunk, static_cast<uint32_t>(payload.size()));
-  PutFixed32(chunk, Crc32c(chunk));
-  PutFixed32(chunk, Crc32c(payload));
-  chunk.append(payload);
-  return WriteBytes(chunk);
+  if (content.size() < kSmallestPacked) return WritePayload(type, Codec::kNone, content);
+  if (!packer_.Pack(content, items, packed_)) {
+    return failed_ = absl::ResourceExhaustedError(
+               path_ + ": no memory to pack the profile: recording cannot go on");
+  }
+  return WritePayload(type, Codec::kZstd, packed_);
+}
+
+absl::Status ProfileWriter::WritePayload(ChunkType type, Codec codec, std::string_view payload) {
+  chunk_.clear();
+  chunk_.push_back(static_cast<char>(type));
+  chunk_.push_back(static_cast<char>(codec));
+  PutFixed16(chunk_, 0);
+  PutFixed32(chunk_, static_cast<uint32_t>(payload.size()));
+  PutFixed32(chunk_, Crc32c(chunk_));
+  PutFixed32(chunk_, Crc32c(payload));
+  chunk_.append(payload);
+  return WriteBytes(chunk_);
 }
 
 absl::Status ProfileWriter::AddMetadata(const std::map<std::string, std::string>& entries) {
@@ -229,7 +239,7 @@ absl::Status ProfileWriter::AddFunctions(absl::Span<const std::string> names) {
     PutVarint(payload, functions_);
     PutVarint(payload, count);
     payload.append(encoded);
-    if (absl::Status status = WriteChunk(ChunkType::kFunctions, payload); !status.ok()) {
+    if (absl::Status status = WriteChunk(ChunkType::kFunctions, payload, count); !status.ok()) {
       return status;
     }
     functions_ += static_cast<uint32_t>(count);
@@ -245,7 +255,10 @@ void ProfileWriter::Encode(const EventRecord& event) {
     return;
   }
   const bool first = pending_count_ == 0;
-  if (first) first_sequence_ = event.sequence;
+  if (first) {
+    first_sequence_ = event.sequence;
+    first_block_ = last_block_;
+  }
   const bool next = !first && event.sequence == last_sequence_ + 1;
   pending_.push_back(
       static_cast<char>(static_cast<uint8_t>(event.kind) | (next ? kNextInSequence : 0)));
@@ -255,30 +268,23 @@ void ProfileWriter::Encode(const EventRecord& event) {
   }
   switch (event.kind) {
     case RecordKind::kAlloc:
-      PutVarint(pending_, event.block);
-      PutVarint(pending_, event.bytes);
-      PutVarint(pending_, event.address);
-      pending_.push_back(static_cast<char>(event.alloc));
-      PutVarint(pending_, event.device);
-      PutVarint(pending_, event.stream);
-      PutFixed64(pending_, event.site);
-      PutFixed64(pending_, event.fingerprint);
+      EncodeAlloc(event);
       break;
     case RecordKind::kFree:
-      PutVarint(pending_, event.block);
+      PutBlockCode(pending_, event.block, last_block_);
       PutVarint(pending_, event.stream);
       break;
     case RecordKind::kLaunch:
       PutVarint(pending_, event.function);
       PutVarint(pending_, event.stream);
       PutFixed64(pending_, event.shape);
-      PutTouched(pending_, event.touched);
+      PutTouched(pending_, event.touched, last_block_);
       break;
     case RecordKind::kCopy:
       pending_.push_back(static_cast<char>(event.copy));
       PutVarint(pending_, event.bytes);
       PutVarint(pending_, event.stream);
-      PutTouched(pending_, event.touched);
+      PutTouched(pending_, event.touched, last_block_);
       break;
     case RecordKind::kMark:
       PutVarint(pending_, event.stream);
@@ -298,7 +304,7 @@ void ProfileWriter::Encode(const EventRecord& event) {
       PutVarint(pending_, event.stream);
       break;
     case RecordKind::kExported:
-      PutVarint(pending_, event.block);
+      PutBlockCode(pending_, event.block, last_block_);
       break;
     case RecordKind::kKept:
       break;
@@ -306,6 +312,18 @@ void ProfileWriter::Encode(const EventRecord& event) {
   last_sequence_ = event.sequence;
   ++pending_count_;
   ++events_;
+}
+
+void ProfileWriter::EncodeAlloc(const EventRecord& event) {
+  PutSigned(pending_, int64_t{event.block} - last_block_);
+  last_block_ = event.block;
+  PutVarint(pending_, event.bytes);
+  PutVarint(pending_, event.address);
+  pending_.push_back(static_cast<char>(event.alloc));
+  PutVarint(pending_, event.device);
+  PutVarint(pending_, event.stream);
+  PutFixed64(pending_, event.site);
+  PutFixed64(pending_, event.fingerprint);
 }
 
 absl::Status ProfileWriter::AppendEvents(absl::Span<const EventRecord> events) {
@@ -328,14 +346,14 @@ absl::Status ProfileWriter::Flush() {
 
 absl::Status ProfileWriter::FlushEvents() {
   if (!failed_.ok() || pending_count_ == 0) return failed_;
-  std::string payload;
-  payload.reserve(pending_.size() + 20);
-  PutVarint(payload, first_sequence_);
-  PutVarint(payload, pending_count_);
-  payload.append(pending_);
+  std::string content;
+  content.reserve(pending_.size() + 30);
+  PutVarint(content, first_sequence_);
+  PutVarint(content, first_block_);
+  PutVarint(content, pending_count_);
+  content.append(pending_);
   pending_.clear();
-  pending_count_ = 0;
-  return WriteChunk(ChunkType::kEvents, payload);
+  return WriteChunk(ChunkType::kEvents, content, std::exchange(pending_count_, 0));
 }
 
 absl::Status ProfileWriter::Close() {

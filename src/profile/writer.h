@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "src/profile/encoding.h"
+#include "src/profile/packed_stream.h"
 #include "src/profile/types.h"
 
 namespace ebt::profile {
@@ -37,6 +38,9 @@ struct EventRecord {
   std::string_view phase;
 };
 
+// Holds at most 12 MiB, however much is written: the compressor's 6, the chunk in the making (1 MiB
+// of events, sites or functions) and its copies on the way out.
+//
 // Not thread-safe: one thread writes. Every function returns the first error that happened
 // (unwritable path, full disk), and after that one nothing is written any more.
 class ProfileWriter {
@@ -80,20 +84,28 @@ class ProfileWriter {
   // `fd`: open(2)'s answer for `path`, errno still its.
   static absl::StatusOr<ProfileWriter> Begin(int fd, const std::string& path);
 
-  absl::Status WriteChunk(ChunkType type, std::string_view payload);
+  // items: events or functions that the content holds.
+  absl::Status WriteChunk(ChunkType type, std::string_view content, uint64_t items = 0);
+  absl::Status WritePayload(ChunkType type, Codec codec, std::string_view payload);
   absl::Status WriteBytes(std::string_view bytes);
   void Encode(const EventRecord& event);
+  void EncodeAlloc(const EventRecord& event);
   absl::Status FlushEvents();
 
   int fd_ = -1;
   std::string path_;
   absl::Status failed_;
+  StreamPacker packer_;
+  std::string packed_;   // for its capacity
+  std::string chunk_;    // likewise
   std::string pending_;  // encoded events of the chunk in the making, without its prefix
   uint64_t pending_count_ = 0;
   std::string kept_;  // blocks of the next kKept chunk, encoded
   uint64_t kept_count_ = 0;
   uint64_t first_sequence_ = 0;
   uint64_t last_sequence_ = 0;
+  uint32_t first_block_ = 0;  // allocated last when the chunk in the making began
+  uint32_t last_block_ = 0;   // allocated last
   uint64_t events_ = 0;
   uint32_t functions_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -28,8 +30,10 @@ struct Stored {
 };
 static_assert(std::is_trivially_copyable_v<Stored> && sizeof(Stored) % sizeof(uint64_t) == 0);
 constexpr size_t kStoredWords = sizeof(Stored) / sizeof(uint64_t);
-constexpr size_t kMostText = 63;                             // ebbtide_phase's limit
-constexpr size_t kKeptWords = (1 << 20) / sizeof(uint64_t);  // a burst's memory is given back
+constexpr size_t kMostText = 63;  // ebbtide_phase's limit
+// Most threads say little, those that train say much.
+constexpr size_t kFirstSegmentWords = (4 << 10) / sizeof(uint64_t);
+constexpr size_t kSegmentWords = (64 << 10) / sizeof(uint64_t);
 
 size_t WordsFor(size_t bytes) { return (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
 
@@ -104,27 +108,70 @@ thread_local Owner owner;
 
 }  // namespace
 
+Segment& ThreadBuffer::SegmentFor(size_t words, std::atomic<size_t>& in_flight) {
+  if (!filling_.empty() && filling_.back().capacity - filling_.back().used >= words) {
+    return filling_.back();
+  }
+  const size_t usual = filling_.empty() ? kFirstSegmentWords : kSegmentWords;
+  Segment fresh{.capacity = std::max(usual, words)};
+  fresh.words = std::make_unique_for_overwrite<uint64_t[]>(fresh.capacity);
+  filling_.push_back(std::move(fresh));
+  in_flight.fetch_add(filling_.back().capacity * sizeof(uint64_t), std::memory_order_relaxed);
+  return filling_.back();
+}
+
 size_t ThreadBuffer::Append(const EventRecord& event, std::atomic<uint64_t>& sequence,
                             std::atomic<size_t>& in_flight) {
   Stored stored = Store(event);
   const size_t words = kStoredWords + stored.words;
   std::lock_guard lock(mutex_);
-  const size_t at = words_.size();
-  words_.resize(at + words);
+  Segment& segment = SegmentFor(words, in_flight);
+  uint64_t* to = &segment.words[segment.used];
   stored.sequence = sequence.fetch_add(1);
-  memcpy(&words_[at], &stored, sizeof(stored));
+  memcpy(to, &stored, sizeof(stored));
   if (stored.touched > 0) {
-    memcpy(&words_[at + kStoredWords], event.touched.data(), stored.touched * sizeof(uint32_t));
+    memcpy(to + kStoredWords, event.touched.data(), stored.touched * sizeof(uint32_t));
   } else if (stored.text > 0) {
-    memcpy(&words_[at + kStoredWords], event.phase.data(), stored.text);
+    memcpy(to + kStoredWords, event.phase.data(), stored.text);
   }
-  in_flight.fetch_add(words * sizeof(uint64_t), std::memory_order_relaxed);
-  return words_.size() * sizeof(uint64_t);
+  segment.used += words;
+  return filling_bytes_ += words * sizeof(uint64_t);
 }
 
-void ThreadBuffer::TakeAll(std::vector<uint64_t>& out) {
+void ThreadBuffer::TakeAll() {
   std::lock_guard lock(mutex_);
-  words_.swap(out);
+  taken_.reserve(taken_.size() + filling_.size());
+  std::move(filling_.begin(), filling_.end(), std::back_inserter(taken_));
+  filling_.clear();
+  filling_bytes_ = 0;
+}
+
+uint64_t ThreadBuffer::NextSequence() const {
+  if (segment_ == taken_.size()) return profile::kNever;
+  Stored stored;
+  memcpy(&stored, &taken_[segment_].words[word_], sizeof(stored));
+  return stored.sequence;
+}
+
+EventRecord ThreadBuffer::Next() {
+  const Segment& segment = taken_[segment_];
+  Stored stored;
+  memcpy(&stored, &segment.words[word_], sizeof(stored));
+  const EventRecord event = Restore(stored, &segment.words[word_ + kStoredWords]);
+  word_ += kStoredWords + stored.words;
+  if (word_ == segment.used) {
+    ++segment_;
+    word_ = 0;
+  }
+  return event;
+}
+
+size_t ThreadBuffer::Release() {
+  size_t words = 0;
+  for (size_t i = 0; i < segment_; ++i) words += taken_[i].capacity;
+  taken_.erase(taken_.begin(), taken_.begin() + static_cast<ptrdiff_t>(segment_));
+  segment_ = 0;
+  return words * sizeof(uint64_t);
 }
 
 EventBuffers::EventBuffers() : serial_(next_serial.fetch_add(1)) {
@@ -145,52 +192,56 @@ ThreadBuffer& EventBuffers::OfThisThread() {
   return *current;
 }
 
-void EventBuffers::Drain(std::vector<EventRecord>& events) {
-  events.clear();
-  const uint64_t limit = sequence_.load();
-  std::vector<std::shared_ptr<ThreadBuffer>> buffers;
+void EventBuffers::TakeFromAll() {
+  limit_ = sequence_.load();
   {
     std::lock_guard lock(mutex_);
-    buffers = buffers_;
+    drained_ = buffers_;
   }
-  if (taken_.size() < buffers.size()) taken_.resize(buffers.size());
-  previous_left_over_.swap(left_over_);
-  left_over_.clear();
-  std::vector<ThreadBuffer*> finished;
-  for (size_t i = 0; i < buffers.size(); ++i) {
+  abandoned_.clear();
+  for (size_t i = 0; i < drained_.size(); ++i) {
     // Asked before taking: what an abandoned buffer holds then is the last that it will.
-    if (i > 0 && buffers[i]->abandoned()) finished.push_back(buffers[i].get());
-    taken_[i].clear();
-    if (taken_[i].capacity() > kKeptWords) taken_[i].shrink_to_fit();
-    buffers[i]->TakeAll(taken_[i]);
+    if (i > 0 && drained_[i]->abandoned()) abandoned_.push_back(drained_[i].get());
+    drained_[i]->TakeAll();
+    PushNext(drained_[i].get());
   }
-  Collect(previous_left_over_, limit, events);
-  for (size_t i = 0; i < buffers.size(); ++i) Collect(taken_[i], limit, events);
-  std::sort(events.begin(), events.end(),
-            [](const EventRecord& a, const EventRecord& b) { return a.sequence < b.sequence; });
-  if (finished.empty()) return;
-  std::lock_guard lock(mutex_);
-  std::erase_if(buffers_, [&](const std::shared_ptr<ThreadBuffer>& buffer) {
-    return std::find(finished.begin(), finished.end(), buffer.get()) != finished.end();
-  });
 }
 
-void EventBuffers::Collect(std::vector<uint64_t>& storage, uint64_t limit,
-                           std::vector<EventRecord>& events) {
-  size_t written = 0;
-  for (size_t at = 0; at < storage.size();) {
-    Stored stored;
-    memcpy(&stored, &storage[at], sizeof(stored));
-    const size_t words = kStoredWords + stored.words;
-    if (stored.sequence < limit) {
-      events.push_back(Restore(stored, storage.data() + at + kStoredWords));
-      written += words;
-    } else {
-      left_over_.insert(left_over_.end(), &storage[at], &storage[at] + words);
-    }
-    at += words;
+void EventBuffers::PushNext(ThreadBuffer* buffer) {
+  const uint64_t next = buffer->NextSequence();
+  if (next >= limit_) return;
+  merging_.emplace_back(next, buffer);
+  std::push_heap(merging_.begin(), merging_.end(), std::greater<>());
+}
+
+bool EventBuffers::Drain(std::vector<EventRecord>& events) {
+  events.clear();
+  size_t released = 0;
+  for (const std::shared_ptr<ThreadBuffer>& buffer : drained_) released += buffer->Release();
+  in_flight_.fetch_sub(released, std::memory_order_relaxed);
+  if (merging_.empty()) TakeFromAll();
+  while (!merging_.empty() && events.size() < kMostAtOnce) {
+    std::pop_heap(merging_.begin(), merging_.end(), std::greater<>());
+    ThreadBuffer* const buffer = merging_.back().second;
+    merging_.pop_back();
+    events.push_back(buffer->Next());
+    PushNext(buffer);
   }
-  in_flight_.fetch_sub(written * sizeof(uint64_t), std::memory_order_relaxed);
+  if (merging_.empty()) ForgetFinished();
+  return !merging_.empty();
+}
+
+// Those of threads that are gone, once nothing is left in them. `drained_` holds them for as long
+// as the views of their events are valid.
+void EventBuffers::ForgetFinished() {
+  std::erase_if(abandoned_, [](const ThreadBuffer* buffer) {
+    return buffer->NextSequence() != profile::kNever;
+  });
+  if (abandoned_.empty()) return;
+  std::lock_guard lock(mutex_);
+  std::erase_if(buffers_, [&](const std::shared_ptr<ThreadBuffer>& buffer) {
+    return std::find(abandoned_.begin(), abandoned_.end(), buffer.get()) != abandoned_.end();
+  });
 }
 
 }  // namespace ebt::record

@@ -17,10 +17,9 @@ namespace ebt::record {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait for the next round
-constexpr auto kLongestWait = milliseconds(1000);
+constexpr int kMostWaits = 1000;  // of a millisecond, all threads and the whole recording together
 constexpr auto kLongestClose = milliseconds(2000);
 constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
 
@@ -35,10 +34,9 @@ uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream
 
 // Waits until there is room again. The lock of no buffer is held here.
 void WaitForRoom(RecorderState& state) {
-  const auto deadline = steady_clock::now() + kLongestWait;
   while (state.recording.load(std::memory_order_relaxed) &&
          state.buffers.in_flight() > state.options.max_bytes_in_flight) {
-    if (steady_clock::now() > deadline) {
+    if (state.waits.fetch_add(1, std::memory_order_relaxed) >= kMostWaits) {
       return state.TurnOff("the profile's disk cannot keep up with the events");
     }
     state.Wake();

@@ -26,9 +26,10 @@ struct RecorderOptions {
   std::map<std::string, std::string> metadata;
   // The calling thread's re-entrancy guard; the recorder's own thread sets its to 1 for good.
   int* (*guard)() = nullptr;
-  // Bytes of events that the writer has not taken yet, all threads together. Above it a recording
-  // thread waits, and after a second the recorder turns itself off with one line. The batch that
-  // is being written comes on top, with up to three times its bytes while it is encoded.
+  // Memory of events that are not written yet, all threads together. Above it a recording thread
+  // waits, and once they have waited a second in all the recorder turns itself off with one line.
+  // The writer needs 13 MiB on top, however many events there are, and 16 bytes a launch (up to
+  // 80 MiB) while it looks for steps; what is known of live blocks, sites and functions stays.
   size_t max_bytes_in_flight = size_t{64} << 20;
   // What says where an allocation comes from; tests put their own.
   uint64_t (*site)() noexcept = callsite::Capture;

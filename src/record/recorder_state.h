@@ -47,6 +47,7 @@ struct RecorderState {
   NumberTable streams{1, 0xffff};
   NumberTable graphs{0, 0xffffffff};
   std::atomic<uint32_t> next_block{0};
+  std::atomic<int> waits{0};                    // of threads for room in the buffers
   std::atomic<int> captures{0};                 // of streams, begun and not ended
   std::atomic<uint64_t> context_generation{1};  // changes when a context goes
   std::atomic<CUstream> last_launch_stream{nullptr};

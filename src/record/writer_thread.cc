@@ -165,7 +165,7 @@ absl::Status WriterThread::WriteTables() {
 }
 
 absl::Status WriterThread::Round() {
-  state_.buffers.Drain(events_);
+  bool more = state_.buffers.Drain(events_);
   // After the drain: what an event names has been entered before the event was handed over.
   if (absl::Status status = WriteTables(); !status.ok()) return status;
   std::map<std::string, std::string> metadata;
@@ -173,11 +173,19 @@ absl::Status WriterThread::Round() {
   AskDriver(metadata, marks_);
   if (absl::Status status = state_.file.AddMetadata(metadata); !status.ok()) return status;
   if (absl::Status status = state_.file.AppendEvents(marks_); !status.ok()) return status;
-  if (absl::Status status = state_.file.AppendEvents(events_); !status.ok()) return status;
+  if (absl::Status status = WriteEvents(); !status.ok()) return status;
+  while (more) {
+    more = state_.buffers.Drain(events_);
+    if (absl::Status status = WriteEvents(); !status.ok()) return status;
+  }
   if (absl::Status status = state_.file.Flush(); !status.ok()) return status;
-  for (const EventRecord& event : events_) steps_.Add(event);
   complete_ = steps_.Enough();
   return absl::OkStatus();
+}
+
+absl::Status WriterThread::WriteEvents() {
+  for (const EventRecord& event : events_) steps_.Add(event);
+  return state_.file.AppendEvents(events_);
 }
 
 absl::Status WriterThread::Finish() {

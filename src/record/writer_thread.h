@@ -51,6 +51,7 @@ class WriterThread {
   bool WaitForWork();  // false: finish
   absl::Status Round();
   absl::Status WriteTables();
+  absl::Status WriteEvents();  // of events_
   absl::Status Finish();
   void AskDriver(std::map<std::string, std::string>& metadata, std::vector<EventRecord>& marks);
   std::map<std::string, std::string> FirstMetadata() const;

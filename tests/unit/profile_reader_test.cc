@@ -20,10 +20,15 @@ std::string Chunk(uint8_t type, const std::string& payload, uint8_t codec = 0) {
   return chunk + payload;
 }
 
-// A file of one chunk of events, without an end.
-std::string FileOfEvents(const std::string& payload) {
-  return GoldenBytes().substr(0, 12) + Chunk(4, payload);
+std::string Header(uint16_t format) {
+  std::string header(kMagic);
+  PutFixed16(header, format);
+  PutFixed16(header, 0);
+  return header;
 }
+
+// A file of one chunk of events, without an end, in format 1.
+std::string FileOfEvents(const std::string& payload) { return Header(1) + Chunk(4, payload); }
 
 std::string AllocBody(uint32_t block) {
   std::string body;
@@ -38,8 +43,7 @@ std::string AllocBody(uint32_t block) {
 
 absl::StatusOr<Profile> Parse(const std::string& bytes) { return ParseProfile(bytes, "p.ebt"); }
 
-TEST(ProfileReader, ReadsTheGoldenExample) {
-  const absl::StatusOr<Profile> profile = Parse(GoldenBytes());
+void ExpectTheGoldenExample(const absl::StatusOr<Profile>& profile) {
   ASSERT_TRUE(profile.ok()) << profile.status();
   EXPECT_FALSE(profile->truncated);
   EXPECT_EQ(profile->metadata.at("gpu"), "H200");
@@ -71,6 +75,12 @@ TEST(ProfileReader, ReadsTheGoldenExample) {
   EXPECT_EQ(profile->events[2].kind, EventKind::kMark);
   EXPECT_EQ(profile->events[2].gpu_ms, 2.5);
   EXPECT_EQ(profile->events[3].block, 0u);
+}
+
+TEST(ProfileReader, ReadsTheGoldenExample) { ExpectTheGoldenExample(Parse(GoldenBytes())); }
+
+TEST(ProfileReader, ReadsTheGoldenExampleOfFormat1) {
+  ExpectTheGoldenExample(Parse(GoldenBytesOfFormat1()));
 }
 
 TEST(ProfileReader, ReadsAFileCutAtAnyByteUpToItsLastWholeChunk) {
@@ -114,7 +124,7 @@ TEST(ProfileReader, RefusesWhatFollowsTheEnd) {
 }
 
 TEST(ProfileReader, SkipsOptionalChunksAndRefusesUnknownRequiredOnes) {
-  const std::string golden = GoldenBytes();
+  const std::string golden = GoldenBytesOfFormat1();
   const std::string head = golden.substr(0, 12), rest = golden.substr(12);
   EXPECT_TRUE(Parse(head + Chunk(200, "later", 7) + rest).ok());
   EXPECT_EQ(Parse(head + Chunk(60, "later") + rest).status().code(),
@@ -132,7 +142,7 @@ TEST(ProfileReader, MergesChunksBySequenceNumber) {
   PutVarint(early, 2);
   early += std::string(2, '\0') + AllocBody(3);
   early += static_cast<char>(0x85);  // step, at 5
-  const std::string head = GoldenBytes().substr(0, 12);
+  const std::string head = Header(1);
   const absl::StatusOr<Profile> profile = Parse(head + Chunk(4, late) + Chunk(4, early));
   ASSERT_TRUE(profile.ok()) << profile.status();
   ASSERT_EQ(profile->events.size(), 3u);
@@ -218,8 +228,7 @@ TEST(ProfileReader, KeptBlocksAreMarkedWhereverTheirChunkStands) {
   PutVarint(kept, 3);
   for (uint32_t block : {9, 9, 4711}) PutVarint(kept, block);  // there is no block 4711
   for (const std::string& file :
-       {FileOfEvents(events) + Chunk(128, kept),
-        GoldenBytes().substr(0, 12) + Chunk(128, kept) + Chunk(4, events)}) {
+       {FileOfEvents(events) + Chunk(128, kept), Header(1) + Chunk(128, kept) + Chunk(4, events)}) {
     const absl::StatusOr<Profile> profile = Parse(file);
     ASSERT_TRUE(profile.ok()) << profile.status();
     ASSERT_EQ(profile->blocks.size(), 2u);
@@ -232,9 +241,9 @@ TEST(ProfileReader, ADamagedListOfKeptBlocksIsRefused) {
   std::string kept;
   PutVarint(kept, 3);
   PutVarint(kept, 1);
-  EXPECT_FALSE(Parse(GoldenBytes().substr(0, 12) + Chunk(128, kept)).ok());
+  EXPECT_FALSE(Parse(Header(1) + Chunk(128, kept)).ok());
   kept.append(3, '\1');
-  EXPECT_FALSE(Parse(GoldenBytes().substr(0, 12) + Chunk(128, kept)).ok());
+  EXPECT_FALSE(Parse(Header(1) + Chunk(128, kept)).ok());
 }
 
 }  // namespace

@@ -49,9 +49,9 @@ TEST(EventBuffers, GiveBackWhatWasAppended) {
   EXPECT_EQ(std::vector<uint32_t>(events[1].touched.begin(), events[1].touched.end()),
             (std::vector<uint32_t>{3, 1, 2}));
   EXPECT_EQ(events[2].phase, "backward");
-  EXPECT_EQ(buffers.in_flight(), 0u);
   buffers.Drain(events);
   EXPECT_TRUE(events.empty());
+  EXPECT_EQ(buffers.in_flight(), 0u);
 }
 
 TEST(EventBuffers, CutAPhaseNameAtItsLimit) {
@@ -93,15 +93,49 @@ TEST(EventBuffers, DrainAPrefixOfTheHistoryInAStormOfThreads) {
   std::vector<EventRecord> events;
   for (bool last = false; !last;) {
     last = running == 0;
-    buffers.Drain(events);
-    for (const EventRecord& event : events) {
-      ASSERT_EQ(event.sequence, next_sequence++);
-      ASSERT_EQ(event.block, next_of_thread[event.function]++);
+    for (bool more = true; more;) {
+      more = buffers.Drain(events);
+      for (const EventRecord& event : events) {
+        ASSERT_EQ(event.sequence, next_sequence++);
+        ASSERT_EQ(event.block, next_of_thread[event.function]++);
+      }
     }
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(next_sequence, uint64_t{kThreads} * kEvents);
+  EXPECT_FALSE(buffers.Drain(events));
   EXPECT_EQ(buffers.in_flight(), 0u);
+}
+
+TEST(EventBuffers, DrainABurstInPartsAndGiveItsMemoryBackOnTheWay) {
+  EventBuffers buffers;
+  constexpr size_t kEvents = 3 * EventBuffers::kMostAtOnce;
+  for (uint32_t i = 0; i < kEvents; ++i) {
+    Append(buffers, {.kind = RecordKind::kFree, .block = i});
+  }
+  const size_t full = buffers.in_flight();
+  std::vector<EventRecord> events;
+  EXPECT_TRUE(buffers.Drain(events));
+  EXPECT_EQ(events.size(), EventBuffers::kMostAtOnce);
+  EXPECT_EQ(buffers.in_flight(), full);
+  EXPECT_TRUE(buffers.Drain(events));
+  // A third went, but for the segment in which it ended.
+  EXPECT_LE(buffers.in_flight(), full * 2 / 3 + (64 << 10));
+  EXPECT_FALSE(buffers.Drain(events));
+  EXPECT_EQ(events.back().block, kEvents - 1);
+  EXPECT_FALSE(buffers.Drain(events));
+  EXPECT_EQ(buffers.in_flight(), 0u);
+}
+
+TEST(EventBuffers, TakeASegmentOfItsOwnForAnEventThatFitsIntoNone) {
+  EventBuffers buffers;
+  const std::vector<uint32_t> touched(100000, 7);  // 400 kB
+  Append(buffers, {.kind = RecordKind::kLaunch, .touched = touched});
+  Append(buffers, {.kind = RecordKind::kStep});
+  std::vector<EventRecord> events;
+  buffers.Drain(events);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(std::vector<uint32_t>(events[0].touched.begin(), events[0].touched.end()), touched);
 }
 
 TEST(EventBuffers, KeepTheEventsOfThreadsThatAreGone) {
