@@ -115,12 +115,6 @@ std::vector<SiteSum> SumSites(const profile::Profile& profile, const Timeline& t
   return out;
 }
 
-uint64_t NativePeak(const profile::Profile& profile, uint64_t max_live) {
-  const uint64_t peak = Number(profile, "device_used_peak_bytes");
-  const uint64_t base = Number(profile, "device_used_base_bytes");
-  return peak > base ? peak - base : max_live;
-}
-
 Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
               const Tiering& tiering, const PlanOptions& options) {
   Plan plan;
@@ -144,7 +138,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.events = profile.events.size();
   summary.sites = profile.sites.size();
   summary.steps = timeline.steps.steps;
-  summary.native_peak_bytes = NativePeak(profile, plan.max_live_bytes);
+  summary.native_peak_bytes = NativePeakBytes(profile, plan.max_live_bytes);
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
   const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
@@ -197,6 +191,12 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;
+}
+
+uint64_t NativePeakBytes(const profile::Profile& profile, uint64_t max_live_bytes) {
+  const uint64_t peak = Number(profile, "device_used_peak_bytes");
+  const uint64_t base = Number(profile, "device_used_base_bytes");
+  return peak > base ? peak - base : max_live_bytes;
 }
 
 std::string SummaryJson(const PlanSummary& summary) {

@@ -68,6 +68,10 @@ struct PlanResult {
 // profile that contradicts itself. Equal input gives an equal plan.
 absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanOptions& options);
 
+// The most device memory that the recorded process took, in bytes: as the driver saw it, else
+// `max_live_bytes`.
+uint64_t NativePeakBytes(const profile::Profile& profile, uint64_t max_live_bytes);
+
 // One JSON object, as `ebbtide plan --json` prints it.
 std::string SummaryJson(const PlanSummary& summary);
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
-#include <utility>
 
 #include "src/base/units.h"
 
@@ -14,42 +12,6 @@ using profile::EventKind;
 
 double Milliseconds(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second * 1e3 : 0;
-}
-
-// The GPU's clock at any event, from the marks.
-class GpuClock {
- public:
-  explicit GpuClock(const profile::Profile& profile) {
-    double latest = 0;
-    for (uint64_t at = 0; at < profile.events.size(); ++at) {
-      if (profile.events[at].kind != EventKind::kMark) continue;
-      // Marks of different streams may be a little out of order.
-      latest = std::max(latest, profile.events[at].gpu_ms);
-      marks_.emplace_back(at, latest);
-    }
-  }
-
-  std::optional<double> At(uint64_t event) const {
-    auto next = std::lower_bound(marks_.begin(), marks_.end(), std::pair(event, 0.0),
-                                 [](const auto& a, const auto& b) { return a.first < b.first; });
-    if (next == marks_.end()) return std::nullopt;
-    if (next->first == event) return next->second;
-    if (next == marks_.begin()) return std::nullopt;
-    const auto& [before, ms] = *(next - 1);
-    const double part = double(event - before) / double(next->first - before);
-    return ms + part * (next->second - ms);
-  }
-
- private:
-  std::vector<std::pair<uint64_t, double>> marks_;
-};
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  if (values.size() % 2 == 1) return values[middle];
-  return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
 }
 
 // The launch that is running at `ms`: fetching before it starts no later than then.
@@ -77,6 +39,35 @@ uint64_t MostAtOnce(const std::vector<ColdBlock>& blocks) {
 }
 
 }  // namespace
+
+GpuClock::GpuClock(const profile::Profile& profile) {
+  double latest = 0;
+  for (uint64_t at = 0; at < profile.events.size(); ++at) {
+    if (profile.events[at].kind != EventKind::kMark) continue;
+    // Marks of different streams may be a little out of order.
+    latest = std::max(latest, profile.events[at].gpu_ms);
+    marks_.emplace_back(at, latest);
+  }
+}
+
+std::optional<double> GpuClock::At(uint64_t event) const {
+  auto next = std::lower_bound(marks_.begin(), marks_.end(), std::pair(event, 0.0),
+                               [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (next == marks_.end()) return std::nullopt;
+  if (next->first == event) return next->second;
+  if (next == marks_.begin()) return std::nullopt;
+  const auto& [before, ms] = *(next - 1);
+  const double part = double(event - before) / double(next->first - before);
+  return ms + part * (next->second - ms);
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + middle, values.end());
+  if (values.size() % 2 == 1) return values[middle];
+  return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
+}
 
 double InPlaceMs(const DeviceModel& device, uint64_t bytes, uint64_t touches) {
   return Milliseconds(double(bytes) * double(touches), device.in_place);

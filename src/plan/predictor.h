@@ -3,6 +3,8 @@
 #define EBBTIDE_SRC_PLAN_PREDICTOR_H_
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/plan/plan.h"
@@ -27,6 +29,21 @@ double SendBackMs(const DeviceModel& device, uint64_t bytes);
 
 // The cheaper way for a block that is touched `touches` times a step.
 ColdUse CheaperUse(const DeviceModel& device, uint64_t bytes, uint64_t touches);
+
+// The GPU's own clock at any event of a recording, interpolated between its kMark events.
+class GpuClock {
+ public:
+  explicit GpuClock(const profile::Profile& profile);
+
+  // Milliseconds since the first mark's zero; nothing before the first mark and behind the last.
+  std::optional<double> At(uint64_t event) const;
+
+ private:
+  std::vector<std::pair<uint64_t, double>> marks_;  // event, milliseconds: neither decreases
+};
+
+// The middle value, or the mean of the two in the middle; 0 of none.
+double Median(std::vector<double> values);
 
 // When things happen in the step, by the GPU's own clock.
 struct StepClock {

@@ -23,13 +23,6 @@ using plan::Tier;
 constexpr size_t kLabelWidth = 48;
 constexpr size_t kTextWidth = 88;
 
-// `text` with its middle left out where it is longer than `width`: both ends of a label tell.
-std::string Shortened(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t tail = width * 2 / 3 - 2;
-  return text.substr(0, width - tail - 2) + ".." + text.substr(text.size() - tail);
-}
-
 // The slots that a steady step knows: persistent blocks, and those it makes itself.
 std::vector<const Slot*> SteadySlots(const Plan& plan) {
   std::vector<const Slot*> slots;

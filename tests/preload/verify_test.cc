@@ -175,13 +175,5 @@ TEST_F(Verify, APlanDoesNotReplaceItsProfile) {
   EXPECT_EQ(Ebbtide({"plan", "job.ebp"}).code, 0);
 }
 
-TEST_F(Verify, AProfileIsNoRunLog) {
-  ASSERT_EQ(Ebbtide({"record", "-o", "job.ebp"}, Trainer()).code, 0);
-  const Outcome report = Ebbtide({"report", "job.ebp"});
-  EXPECT_EQ(report.code, 125);
-  EXPECT_THAT(report.err, HasSubstr("is a profile"));
-  EXPECT_EQ(Ebbtide({"report", "none.log"}).code, 125);
-}
-
 }  // namespace
 }  // namespace ebt::test
