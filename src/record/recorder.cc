@@ -10,6 +10,7 @@
 
 #include "src/base/log.h"
 #include "src/record/launch_scan.h"
+#include "src/record/memory_watch.h"
 #include "src/record/recorder_state.h"
 #include "src/record/writer_thread.h"
 
@@ -21,6 +22,7 @@ using std::chrono::milliseconds;
 constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait for the next round
 constexpr int kMostWaits = 1000;  // of a millisecond, all threads and the whole recording together
 constexpr auto kLongestClose = milliseconds(2000);
+constexpr auto kLongestTelling = milliseconds(200);
 constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
 
 uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
@@ -32,10 +34,18 @@ uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream
   return static_cast<uint16_t>(state.streams.Find(handle));
 }
 
+// Whoever sees that recording has ended sees what came before: the writer has noted which event was
+// the last, and that it watches on.
+bool Recording(const RecorderState& state) {
+  return state.recording.load(std::memory_order_acquire);
+}
+bool Following(const RecorderState& state) {
+  return Recording(state) || state.watching.load(std::memory_order_relaxed);
+}
+
 // Waits until there is room again. The lock of no buffer is held here.
 void WaitForRoom(RecorderState& state) {
-  while (state.recording.load(std::memory_order_relaxed) &&
-         state.buffers.in_flight() > state.options.max_bytes_in_flight) {
+  while (Following(state) && state.buffers.in_flight() > state.options.max_bytes_in_flight) {
     if (state.waits.fetch_add(1, std::memory_order_relaxed) >= kMostWaits) {
       return state.TurnOff("the profile's disk cannot keep up with the events");
     }
@@ -128,6 +138,21 @@ void NoteLaunchOn(RecorderState& state, CUstream stream) {
     state.launched.store(true, std::memory_order_relaxed);
 }
 
+// When allocations alone are followed: what was launched is not looked at, that is what costs.
+void PushBareLaunch(RecorderState& state, ThreadBuffer& buffer) {
+  Push(state, buffer, {.kind = RecordKind::kLaunch});
+}
+
+// Until the writer has looked at what the calling thread has pushed.
+void AwaitTold(RecorderState& state) {
+  const uint64_t refusal = state.refusals.fetch_add(1) + 1;
+  state.Wake();
+  if (refusal > profile::SnapshotFiles::kMostFiles) return;
+  std::unique_lock lock(state.mutex);
+  state.told.wait_until(lock, std::chrono::system_clock::now() + kLongestTelling,
+                        [&] { return state.refusals_told >= refusal || state.finished; });
+}
+
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
   state.clock.Record(stream, StreamNumber(state, buffer, stream));
 }
@@ -135,10 +160,16 @@ void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
 }  // namespace
 
 void RecorderState::TurnOff(const char* reason) noexcept {
-  if (!recording.exchange(false)) return;
-  stopped_because = reason;
+  const bool recorded = recording.exchange(false);
+  if (!watching.exchange(false) && !recorded) return;
   closing = true;
-  Log(LogLevel::kWarning, "recording stopped: {}; {} keeps what came before", reason, file.path());
+  if (recorded) {
+    stopped_because = reason;
+    Log(LogLevel::kWarning, "recording stopped: {}; {} keeps what came before", reason,
+        file.path());
+  } else {
+    Log(LogLevel::kWarning, "refused allocations are no longer looked at: {}", reason);
+  }
   Wake();
 }
 
@@ -174,9 +205,20 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const DriverApi& driv
 
 Recorder::~Recorder() { Close(); }
 
+// While recording.
 template <typename Body>
 void Recorder::Take(Body&& body) noexcept {
-  if (!state_->recording.load(std::memory_order_relaxed)) return;
+  if (Recording(*state_)) Shielded(body);
+}
+
+// Also when allocations alone are followed.
+template <typename Body>
+void Recorder::Follow(Body&& body) noexcept {
+  if (Following(*state_)) Shielded(body);
+}
+
+template <typename Body>
+void Recorder::Shielded(Body&& body) noexcept {
   try {
     body(*state_, state_->buffers.OfThisThread());
   } catch (...) {
@@ -185,7 +227,7 @@ void Recorder::Take(Body&& body) noexcept {
 }
 
 void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     const Place place = CurrentPlace(state, buffer);
     state.watch.Allocated(request, place.context, place.device);
     const uint32_t block = state.next_block.fetch_add(1, std::memory_order_relaxed);
@@ -204,23 +246,29 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
           .block = block,
           .bytes = request.bytes,
           .site = state.options.site(),
-          .fingerprint = state.options.fingerprint(),
+          .fingerprint = Recording(state) ? state.options.fingerprint() : 0,
           .address = ptr});
   });
 }
 
 void Recorder::Refused(const ebt_alloc& request, CUresult result) noexcept {
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return;
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    const Place place = CurrentPlace(state, buffer);
+    size_t free = 0, total = 0;
+    if (state.driver.fn_cuMemGetInfo_v2 != nullptr &&
+        state.driver.fn_cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
+      free = total = 0;
+    }
     Push(state, buffer,
-         {.kind = RecordKind::kFailed,
-          .stream = StreamNumber(state, buffer, request.stream),
-          .bytes = request.bytes});
+         RefusalEvent(request, StreamNumber(state, buffer, request.stream),
+                      static_cast<uint16_t>(place.device), state.options.site(), free, total));
+    AwaitTold(state);
   });
 }
 
 void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     uint32_t block = 0;
     if (!state.live.Remove(ptr, block)) return;
     const uint16_t number = ordered ? StreamNumber(state, buffer, stream) : uint16_t{0};
@@ -229,7 +277,8 @@ void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
 }
 
 void Recorder::Launched(const ebt_launch& launch) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (!Recording(state)) return PushBareLaunch(state, buffer);
     const FunctionLayout* layout = state.functions.Find(launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> own;
@@ -265,12 +314,14 @@ void Recorder::Copied(const ebt_copy& copy) noexcept {
 }
 
 void Recorder::Marked(int what, const char* name) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    const bool recording = Recording(state);
     if (what == EBT_MARK_PHASE) {
-      if (name != nullptr) Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
+      if (name != nullptr && recording)
+        Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
       return;
     }
-    if (state.launched.load(std::memory_order_relaxed)) {
+    if (recording && state.launched.load(std::memory_order_relaxed)) {
       RecordMark(state, buffer, state.last_launch_stream.load(std::memory_order_relaxed));
     }
     Push(state, buffer, {.kind = RecordKind::kStep});
@@ -324,7 +375,8 @@ void Recorder::CaptureEnded() noexcept {
 }
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (!Recording(state)) return PushBareLaunch(state, buffer);
     if (stream != nullptr && state.clock.Due()) RecordMark(state, buffer, stream);
     Push(state, buffer,
          {.kind = RecordKind::kGraph,
@@ -334,7 +386,7 @@ void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
 }
 
 void Recorder::StreamDestroyed(CUstream stream) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer&) {
+  Follow([&](RecorderState& state, ThreadBuffer&) {
     state.streams.Forget(reinterpret_cast<uint64_t>(stream));
     // A step is marked on the last launch's stream. Falling back to the legacy one would make
     // streams wait for each other that did not before.
@@ -373,7 +425,7 @@ void Recorder::LeaveContext(CUcontext context) noexcept {
 // Not while the writer is held: events may have to wait for it.
 void Recorder::FreeBlocksOf(CUcontext context) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     std::vector<uint32_t> gone;
     state.live.RemoveContext(context, gone);
     PushFrees(state, buffer, gone);
@@ -386,6 +438,7 @@ void Recorder::Close() noexcept {
     return;
   }
   state_->recording = false;
+  state_->watching = false;
   state_->closing = true;
   bool finished = false;
   {
@@ -404,7 +457,9 @@ void Recorder::Close() noexcept {
 
 void Recorder::AfterFork() noexcept {
   state_->recording = false;
+  state_->watching = false;
   state_->abandoned = true;
+  state_->live_socket.AfterFork();
   state_->file.AbandonAfterFork();
   // The thread exists in the parent alone: its handle can be neither joined nor detached here.
   static_cast<void>(thread_.release());

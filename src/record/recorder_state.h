@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/base/live_socket.h"
 #include "src/driver/driver_api.h"
 #include "src/driver/function_table.h"
 #include "src/profile/writer.h"
@@ -35,6 +36,9 @@ struct RecorderState {
   profile::ProfileWriter file;  // the writer thread's, once it runs
 
   std::atomic<bool> recording{true};
+  // The recording is complete; allocations, frees, steps and bare launches still come, for what
+  // fills the memory. Set before `recording` falls.
+  std::atomic<bool> watching{false};
   std::atomic<bool> closing{false};    // the writer shall finish
   std::atomic<bool> abandoned{false};  // this is the child of a fork
   std::atomic<const char*> stopped_because{nullptr};
@@ -59,12 +63,16 @@ struct RecorderState {
   // The writer holds it while it is in the driver, ContextGone while it drops a context.
   std::mutex driver_mutex;
 
+  LiveSocket live_socket;  // the writer thread's
+  std::atomic<uint64_t> refusals{0};
+
   std::mutex kept_mutex;
   absl::flat_hash_set<uint32_t> kept;  // blocks that have been told to be
 
   std::mutex mutex;  // of what follows
-  std::condition_variable wake, done;
+  std::condition_variable wake, done, told;
   bool finished = false;
+  uint64_t refusals_told = 0;  // by the writer, in files or not
 };
 
 }  // namespace ebt::record

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/dump_signal.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
@@ -101,11 +102,13 @@ record::Recorder* Engine::CreateRecorder() {
   options.path = config_.profile_path;
   options.stop_after_steps = static_cast<uint64_t>(config_.record_steps);
   options.guard = front_.guard;
+  options.dump_path = config_.dump_path;
   auto recorder = record::Recorder::Create(driver_, std::move(options));
   if (!recorder.ok()) {
     Log(LogLevel::kWarning, "{}: nothing is recorded", Message(recorder.status()));
     return nullptr;
   }
+  if (config_.dump_signal > 0) CatchDumpSignal(config_.dump_signal);
   recorder_owner_ = *std::move(recorder);
   recorder_.store(recorder_owner_.get(), std::memory_order_release);
   return recorder_owner_.get();

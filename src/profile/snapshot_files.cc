@@ -1,0 +1,129 @@
+#include "src/profile/snapshot_files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "src/base/log.h"
+#include "src/base/units.h"
+
+namespace ebt::profile {
+namespace {
+
+constexpr int kMostNumbers = 10000;
+
+absl::Status Failure(const std::string& path, int error) {
+  return absl::UnavailableError(fmt::format("{} cannot be written ({})", path, strerror(error)));
+}
+
+bool WriteAll(int fd, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// What happened, without its end.
+std::string Story(const Snapshot& it, const std::string& program) {
+  if (!it.refusal) return fmt::format("{} was asked what fills its memory", program);
+  const SnapshotRefusal& refusal = *it.refusal;
+  const bool never = it.total_bytes > 0 && refusal.bytes > it.total_bytes;
+  std::string story =
+      fmt::format("{} asked for {} and the driver {}", program, FormatSize(refusal.bytes),
+                  never ? "never has so much" : "had no more");
+  if (refusal.count > 1) story += fmt::format(" ({} refusals so far)", refusal.count);
+  return story;
+}
+
+}  // namespace
+
+bool SnapshotFiles::Wants(Time now) const {
+  if (files_ >= kMostFiles) return false;
+  return files_ == 0 || now >= next_keep_;
+}
+
+void SnapshotFiles::Refused(Snapshot snapshot, Time now) {
+  next_keep_ = now + kKeepGap;
+  kept_ = std::move(snapshot);
+  Tick(now);
+}
+
+// The last file is for the end.
+void SnapshotFiles::Tick(Time now) {
+  if (!kept_ || files_ >= kMostFiles - 1 || (files_ > 0 && now < next_)) return;
+  const Snapshot snapshot = *std::exchange(kept_, std::nullopt);
+  Write(snapshot, now);
+}
+
+void SnapshotFiles::Finish() {
+  if (!kept_ || files_ >= kMostFiles) return;
+  const Snapshot snapshot = *std::exchange(kept_, std::nullopt);
+  Write(snapshot, next_);
+}
+
+void SnapshotFiles::Write(const Snapshot& snapshot, Time now) {
+  next_ = now + kFirstGap * (1 << files_);
+  ++files_;
+  const std::string story = Story(snapshot, program_);
+  const absl::StatusOr<std::string> path = WriteNumbered(stem_, "oom", SnapshotJson(snapshot));
+  if (path.ok()) {
+    Log(LogLevel::kWarning, "{}: {} says what filled the memory", story, *path);
+  } else if (!std::exchange(failure_told_, true)) {
+    Log(LogLevel::kWarning, "{}; {}: EBBTIDE_DUMP chooses where it goes", story,
+        Message(path.status()));
+  }
+}
+
+void SnapshotFiles::Asked(const Snapshot& snapshot) {
+  if (written_ >= kMostNumbers) return;
+  ++written_;
+  const absl::StatusOr<std::string> path = WriteNumbered(stem_, "live", SnapshotJson(snapshot));
+  const std::string story = Story(snapshot, program_);
+  if (path.ok()) {
+    Log(LogLevel::kWarning, "{}: {} says it", story, *path);
+  } else {
+    Log(LogLevel::kWarning, "{}; {}: EBBTIDE_DUMP chooses where it goes", story,
+        Message(path.status()));
+  }
+}
+
+std::string SnapshotStem(const std::string& file, const std::string& dump) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path stem = fs::path(file).replace_extension();
+  if (!dump.empty()) {
+    const bool folder = dump.back() == '/' || fs::is_directory(dump, error);
+    stem = folder ? fs::path(dump) / stem.filename() : fs::path(dump);
+  }
+  // The program may go to another folder.
+  const fs::path absolute = fs::absolute(stem, error);
+  return error ? stem.string() : absolute.string();
+}
+
+absl::StatusOr<std::string> WriteNumbered(const std::string& stem, const std::string& what,
+                                          const std::string& text) {
+  for (int number = 1; number <= kMostNumbers; ++number) {
+    const std::string path = fmt::format("{}.{}-{}.json", stem, what, number);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0644);
+    if (fd < 0 && errno == EEXIST) continue;
+    if (fd < 0) return Failure(path, errno);
+    const bool whole = WriteAll(fd, text);
+    const int error = errno;
+    ::close(fd);
+    if (whole) return path;
+    ::unlink(path.c_str());
+    return Failure(path, error);
+  }
+  return Failure(stem, EEXIST);
+}
+
+}  // namespace ebt::profile
