@@ -59,7 +59,7 @@ struct SnapshotRefusal {
   uint64_t bytes = 0;
   AllocKind kind = AllocKind::kLinear;
   uint64_t site = 0;
-  uint64_t count = 1;          // of refusals in this process so far, this one included
+  uint64_t count = 1;          // of refusals in this process, by the time of the file
   uint64_t largest_bytes = 0;  // of these
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -46,7 +47,9 @@ std::string Story(const Snapshot& it, const std::string& program) {
 
 }  // namespace
 
-bool SnapshotFiles::Wants(Time now) const {
+bool SnapshotFiles::Note(uint64_t bytes, Time now) {
+  ++refusals_;
+  largest_bytes_ = std::max(largest_bytes_, bytes);
   if (files_ >= kMostFiles) return false;
   return files_ == 0 || now >= next_keep_;
 }
@@ -60,17 +63,19 @@ void SnapshotFiles::Refused(Snapshot snapshot, Time now) {
 // The last file is for the end.
 void SnapshotFiles::Tick(Time now) {
   if (!kept_ || files_ >= kMostFiles - 1 || (files_ > 0 && now < next_)) return;
-  const Snapshot snapshot = *std::exchange(kept_, std::nullopt);
-  Write(snapshot, now);
+  WriteKept(now);
 }
 
 void SnapshotFiles::Finish() {
-  if (!kept_ || files_ >= kMostFiles) return;
-  const Snapshot snapshot = *std::exchange(kept_, std::nullopt);
-  Write(snapshot, next_);
+  if (kept_ && files_ < kMostFiles) WriteKept(next_);
 }
 
-void SnapshotFiles::Write(const Snapshot& snapshot, Time now) {
+void SnapshotFiles::WriteKept(Time now) {
+  Snapshot snapshot = *std::exchange(kept_, std::nullopt);
+  if (snapshot.refusal) {
+    snapshot.refusal->count = refusals_;
+    snapshot.refusal->largest_bytes = largest_bytes_;
+  }
   next_ = now + kFirstGap * (1 << files_);
   ++files_;
   const std::string story = Story(snapshot, program_);

@@ -29,9 +29,10 @@ class SnapshotFiles {
   SnapshotFiles(std::string stem, std::string program)
       : stem_(std::move(stem)), program_(std::move(program)) {}
 
-  // After a refusal: whether a snapshot is to be made and given to Refused. Most of a storm are not
-  // worth the time that it takes.
-  bool Wants(Time now) const;
+  // `bytes` were refused. True: a snapshot is to be made and given to Refused. Most of a storm are
+  // not worth the time that it takes.
+  bool Note(uint64_t bytes, Time now);
+  // Its refusal's counts are set here, when it is written.
   void Refused(Snapshot snapshot, Time now);
   // Writes what was kept, once its time has come.
   void Tick(Time now);
@@ -41,9 +42,10 @@ class SnapshotFiles {
   void Asked(const Snapshot& snapshot);
 
  private:
-  void Write(const Snapshot& snapshot, Time now);
+  void WriteKept(Time now);
 
   const std::string stem_, program_;
+  uint64_t refusals_ = 0, largest_bytes_ = 0;
   int files_ = 0;    // of refusals
   int written_ = 0;  // of what was asked for
   bool failure_told_ = false;

@@ -56,16 +56,12 @@ void MemoryWatch::Add(absl::Span<const EventRecord> events) {
 }
 
 void MemoryWatch::Refused(const EventRecord& event) {
-  ++refusals_;
-  largest_refusal_ = std::max(largest_refusal_, event.bytes);
   const auto now = steady_clock::now();
-  if (files_.Wants(now)) {
+  if (files_.Note(event.bytes, now)) {
     Snapshot snapshot = Take(event.device);
     snapshot.refusal = {.bytes = event.bytes,
                         .kind = static_cast<profile::AllocKind>(event.copy),
-                        .site = event.shape,
-                        .count = refusals_,
-                        .largest_bytes = largest_refusal_};
+                        .site = event.shape};
     // As it was when the driver refused, rather than now.
     if (event.fingerprint > 0) {
       snapshot.free_bytes = event.address;

@@ -41,8 +41,6 @@ class MemoryWatch {
   const std::map<std::string, std::string> metadata_;
   MemoryLedger ledger_;
   profile::SnapshotFiles files_;
-  uint64_t refusals_ = 0;
-  uint64_t largest_refusal_ = 0;
 };
 
 }  // namespace ebt::record

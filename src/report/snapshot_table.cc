@@ -75,7 +75,8 @@ void PrintLive(const Snapshot& it, Text& out) {
   }
   if (it.fragmentation) {
     const profile::SnapshotFragmentation& f = *it.fragmentation;
-    Print(out, "Free       {} between live blocks in {} pieces, {:.1f} % of it outside of the largest\n",
+    Print(out,
+          "Free       {} between live blocks in {} pieces, {:.1f} % of it outside of the largest\n",
           FormatSize(f.free_bytes), f.pieces, 100 * f.Share());
   }
   if (it.persistent_bytes) {
@@ -126,8 +127,8 @@ void PrintAdvice(const Snapshot& it, Text& out) {
 }
 
 void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& out) {
-  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>12}{:>11}\n", "Site", kSiteWidth, "live", "share", "blocks",
-        "persistent", "idle");
+  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>12}{:>11}\n", "Site", kSiteWidth, "live", "share",
+        "blocks", "persistent", "idle");
   uint64_t other_sites = it.sites.other_sites, other_bytes = it.sites.other_bytes,
            other_blocks = it.sites.other_blocks;
   for (size_t i = 0; i < it.sites.largest.size(); ++i) {
@@ -146,8 +147,9 @@ void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& ou
   }
   if (other_sites == 0) return;
   Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}\n",
-        fmt::format("... and {} more (--sites N)", other_sites), kSiteWidth,
-        FormatSize(other_bytes), Percent(other_bytes, it.live_bytes), other_blocks);
+        fmt::format("... and {} more{}", other_sites,
+                    top < it.sites.largest.size() ? " (--sites N)" : ""),
+        kSiteWidth, FormatSize(other_bytes), Percent(other_bytes, it.live_bytes), other_blocks);
 }
 
 std::string_view StepNote(const SnapshotStep& step) {
