@@ -77,7 +77,6 @@ struct SnapshotPlan {
   uint64_t budget = 0;           // 0: none
   uint64_t planned = 0;          // live blocks at planned addresses on the device
   uint64_t dynamic = 0;          // live blocks beside the plan
-  uint64_t native = 0;           // live blocks that the driver serves
   uint64_t cold = 0;             // live blocks whose home is the host
   uint64_t device_reserved = 0;  // what the arenas hold of the device
 };
@@ -101,8 +100,9 @@ struct Snapshot {
 
   SnapshotSites sites;
   std::vector<SnapshotStep> steps;  // in order, at most kSnapshotSteps whole ones and the last
-  std::vector<callsite::Site> described;  // the sites that are named above
-  std::vector<std::string> advice;        // sentences, the weightiest first
+  std::vector<callsite::Site> described;   // the sites that are named above
+  std::map<uint64_t, std::string> labels;  // what sites are called already: a plan's
+  std::vector<std::string> advice;         // sentences, the weightiest first
 
   // What is in use of the device and not the blocks' of this process: its context and kernels, and
   // other processes. 0 where it is not known.

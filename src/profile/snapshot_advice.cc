@@ -110,6 +110,7 @@ void OfGrowth(const Snapshot& it, Sentences& out) {
     if (step.whole && step.by != StepsBy::kLaunches) peaks.push_back(step.peak_bytes);
   constexpr size_t kFewSteps = 4;
   if (peaks.size() < kFewSteps) return;
+  if (double(peaks.back()) < double(peaks.front()) * (1 + kGrowth)) return;
   for (size_t i = 1; i < peaks.size(); ++i)
     if (peaks[i] <= peaks[i - 1]) return;
   out.push_back(fmt::format(
@@ -121,12 +122,11 @@ void OfGrowth(const Snapshot& it, Sentences& out) {
 void OfPlan(const Snapshot& it, Sentences& out) {
   if (!it.plan) return;
   const SnapshotPlan& plan = *it.plan;
-  const uint64_t beside = plan.dynamic + plan.native;
-  if (beside > 0 && Share(beside, it.live_bytes) >= kMuchFreePart) {
+  if (plan.dynamic > 0 && Share(plan.dynamic, it.live_bytes) >= kMuchBesidePlan) {
     out.push_back(fmt::format(
         "{} are live beside the plan: the job does something that its recording did not hold. "
         "Record it again, with that in it, and plan anew.",
-        FormatSize(beside)));
+        FormatSize(plan.dynamic)));
   }
   out.push_back(
       fmt::format("Plan with a smaller budget than {}: more waits on the host then.",

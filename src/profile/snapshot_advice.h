@@ -19,6 +19,10 @@ inline constexpr double kMuchOfDevice = 0.15;
 inline constexpr double kMuchFreePart = 0.05, kScattered = 0.5;
 // What has lived through steps, or lies idle, is worth planning: so much of what is live.
 inline constexpr double kMuchPersistent = 0.25, kMuchIdle = 0.10;
+// The steps' peaks grow by so much, and each of them does.
+inline constexpr double kGrowth = 0.01;
+// So much of what is live is not in the plan.
+inline constexpr double kMuchBesidePlan = 0.05;
 // One site, or the memory of one step, makes up most.
 inline constexpr double kMost = 0.5;
 

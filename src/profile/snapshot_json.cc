@@ -65,9 +65,11 @@ ordered_json FramesJson(const callsite::Site& site) {
 }
 
 ordered_json PlanJson(const SnapshotPlan& plan) {
-  return {{"budget_bytes", plan.budget},   {"planned_bytes", plan.planned},
-          {"dynamic_bytes", plan.dynamic}, {"native_bytes", plan.native},
-          {"cold_bytes", plan.cold},       {"device_reserved_bytes", plan.device_reserved}};
+  return {{"budget_bytes", plan.budget},
+          {"planned_bytes", plan.planned},
+          {"dynamic_bytes", plan.dynamic},
+          {"cold_bytes", plan.cold},
+          {"device_reserved_bytes", plan.device_reserved}};
 }
 
 void PutOptional(const std::optional<uint64_t>& value, const char* key, ordered_json& out) {
@@ -211,10 +213,9 @@ void ParseMemory(const json& from, Parser& parser, Snapshot& out) {
       parser.Fail("a free piece is larger than all that is free");
   }
   if (const json* p = parser.Find(from, "plan", json::value_t::object)) {
-    out.plan = SnapshotPlan{
-        parser.Number(*p, "budget_bytes"),  parser.Number(*p, "planned_bytes"),
-        parser.Number(*p, "dynamic_bytes"), parser.Number(*p, "native_bytes"),
-        parser.Number(*p, "cold_bytes"),    parser.Number(*p, "device_reserved_bytes")};
+    out.plan = SnapshotPlan{parser.Number(*p, "budget_bytes"), parser.Number(*p, "planned_bytes"),
+                            parser.Number(*p, "dynamic_bytes"), parser.Number(*p, "cold_bytes"),
+                            parser.Number(*p, "device_reserved_bytes")};
   }
 }
 
@@ -226,6 +227,10 @@ void ParseTexts(const json& from, Parser& parser, Snapshot& out) {
   if (const json* advice = parser.Find(from, "advice", json::value_t::array)) {
     for (const json& line : *advice)
       if (line.is_string()) out.advice.push_back(line.get<std::string>());
+  }
+  if (const json* names = parser.Find(from, "names", json::value_t::object)) {
+    for (const auto& [id, label] : names->items())
+      if (label.is_string()) out.labels[parser.SiteNumber(id)] = label.get<std::string>();
   }
   if (const json* frames = parser.Find(from, "frames", json::value_t::object)) {
     if (frames->size() > kMostItems) return parser.Fail("\"frames\" is too long");
@@ -266,6 +271,8 @@ std::string SnapshotJson(const Snapshot& it) {
   out["sites"] = SitesJson(it.sites, false);
   out["steps"] = ordered_json::array();
   for (const SnapshotStep& step : it.steps) out["steps"].push_back(StepJson(step));
+  out["names"] = ordered_json::object();
+  for (const auto& [site, label] : it.labels) out["names"][SiteText(site)] = label;
   out["frames"] = ordered_json::object();
   for (const callsite::Site& site : it.described)
     out["frames"][SiteText(site.id)] = FramesJson(site);

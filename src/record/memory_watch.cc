@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "src/base/config.h"
@@ -15,17 +16,24 @@ namespace {
 using profile::Snapshot;
 using std::chrono::steady_clock;
 
-// What the device's present pool holds; 0 where that is not known.
-uint64_t PoolReserved(const DriverApi& driver, CUdevice device) {
+// What the device's present pool holds; nothing where that is not known.
+std::optional<uint64_t> PoolReserved(const DriverApi& driver, CUdevice device) {
   CUmemoryPool pool = nullptr;
   cuuint64_t reserved = 0;
   if (driver.fn_cuDeviceGetMemPool == nullptr || driver.fn_cuMemPoolGetAttribute == nullptr ||
       driver.fn_cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS ||
       driver.fn_cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
           CUDA_SUCCESS) {
-    return 0;
+    return std::nullopt;
   }
   return reserved;
+}
+
+// A pool that gives memory back, or maps it anew elsewhere, holds less than its addresses say.
+void Bound(profile::SnapshotFragmentation& free, uint64_t bytes) {
+  free.free_bytes = std::min(free.free_bytes, bytes);
+  free.largest_free_bytes = std::min(free.largest_free_bytes, bytes);
+  if (bytes == 0) free.pieces = 0;
 }
 
 }  // namespace
@@ -96,9 +104,12 @@ Snapshot MemoryWatch::Take(uint16_t device) {
 void MemoryWatch::AskDriver(Snapshot& snapshot) {
   const uint64_t in_pools = ledger_.PoolBytes(snapshot.device);
   std::lock_guard lock(state_.driver_mutex);
-  if (in_pools > 0) {
-    const uint64_t reserved = PoolReserved(state_.driver, snapshot.device);
-    snapshot.reserved_bytes += std::max(reserved, in_pools) - in_pools;
+  // Where it holds less than is live, there are other pools than this one.
+  const auto reserved =
+      snapshot.fragmentation ? PoolReserved(state_.driver, snapshot.device) : std::nullopt;
+  if (reserved && *reserved >= in_pools) {
+    snapshot.reserved_bytes += *reserved - in_pools;
+    Bound(*snapshot.fragmentation, *reserved - in_pools);
   }
   state_.watch.Memory(snapshot.device, snapshot.free_bytes, snapshot.total_bytes);
   // A context that stays current here would outlive its owner's destroying it.

@@ -34,11 +34,19 @@ void PrintHead(const Snapshot& it, Text& out) {
   std::vector<std::string> words = {Metadata(it, "program")};
   if (const std::string pid = Metadata(it, "pid"); !pid.empty()) words.push_back("pid " + pid);
   if (const std::string rank = Metadata(it, "rank"); !rank.empty()) words.push_back("rank " + rank);
-  for (const char* key : {"gpu", "time"}) words.push_back(Metadata(it, key));
   std::erase(words, "");
   Print(out, "Process    {}\n",
         words.empty() ? "an unknown one"
                       : Shortened(fmt::format("{}", fmt::join(words, ", ")), kHeadWidth));
+  words = {Metadata(it, "gpu"), Metadata(it, "time")};
+  std::erase(words, "");
+  if (!words.empty())
+    Print(out, "           {}\n", Shortened(fmt::format("{}", fmt::join(words, ", ")), kHeadWidth));
+}
+
+std::string NameOf(uint64_t site, const Snapshot& it, const SiteNames& names) {
+  const auto label = it.labels.find(site);
+  return Printable(label != it.labels.end() ? label->second : names.Of(site));
 }
 
 void PrintRefusal(const Snapshot& it, const SiteNames& names, Text& out) {
@@ -50,7 +58,7 @@ void PrintRefusal(const Snapshot& it, const SiteNames& names, Text& out) {
     Print(out, "; refusal {} of the process, the largest of {}", refusal.count,
           FormatSize(refusal.largest_bytes));
   }
-  Print(out, "\n           for {}\n", Shortened(Printable(names.Of(refusal.site)), kHeadWidth - 4));
+  Print(out, "\n           for {}\n", Shortened(NameOf(refusal.site, it, names), kHeadWidth - 4));
 }
 
 void PrintDevice(const Snapshot& it, Text& out) {
@@ -89,9 +97,8 @@ void PrintLive(const Snapshot& it, Text& out) {
   }
   if (!it.plan) return;
   const profile::SnapshotPlan& plan = *it.plan;
-  Print(out, "Plan       {} planned, {} beside it, {} served by the driver, {} on the host\n",
-        FormatSize(plan.planned), FormatSize(plan.dynamic), FormatSize(plan.native),
-        FormatSize(plan.cold));
+  Print(out, "Plan       {} planned, {} beside it, {} with their home on the host\n",
+        FormatSize(plan.planned), FormatSize(plan.dynamic), FormatSize(plan.cold));
   Print(out, "           its arenas hold {} of the device; budget {}\n",
         FormatSize(plan.device_reserved),
         plan.budget > 0 ? FormatSize(plan.budget) : std::string("none"));
@@ -140,7 +147,7 @@ void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& ou
       continue;
     }
     Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}{:>12}{:>11}\n",
-          Shortened(Printable(names.Of(site.site)), kSiteWidth - 1), kSiteWidth,
+          Shortened(NameOf(site.site, it, names), kSiteWidth - 1), kSiteWidth,
           FormatSize(site.bytes), Percent(site.bytes, it.live_bytes), site.blocks,
           it.persistent_bytes ? FormatSize(site.persistent_bytes) : "-",
           it.idle_bytes ? FormatSize(site.idle_bytes) : "-");
@@ -169,7 +176,7 @@ void PrintSteps(const Snapshot& it, const SiteNames& names, Text& out) {
       const SnapshotSite& first = step.sites.largest.front();
       const size_t width = note.empty() ? kStepSiteWidth : kStepSiteWidth - note.size() - 3;
       Print(out, "  {} {}", FormatSize(first.bytes),
-            Shortened(Printable(names.Of(first.site)), width));
+            Shortened(NameOf(first.site, it, names), width));
     }
     if (!note.empty()) Print(out, "  ({})", note);
     Print(out, "\n");

@@ -81,6 +81,7 @@ bool Engine::PrepareReplay() {
   options.trial_sites = config_.trial_sites;
   options.run_log_path = config_.run_log_path;
   options.plan_path = config_.plan_path;
+  options.dump_path = config_.dump_path;
   options.budget = budget;
   options.host_budget = HostBudget(config_);
   options.guard = front_.guard;
