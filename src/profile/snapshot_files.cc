@@ -51,7 +51,7 @@ bool SnapshotFiles::Note(uint64_t bytes, Time now) {
   ++refusals_;
   largest_bytes_ = std::max(largest_bytes_, bytes);
   if (files_ >= kMostFiles) return false;
-  return files_ == 0 || now >= next_keep_;
+  return !kept_ || now >= next_keep_;
 }
 
 void SnapshotFiles::Refused(Snapshot snapshot, Time now) {

@@ -66,8 +66,7 @@ void PrintDevice(const Snapshot& it, Text& out) {
   Print(out, "Device {:<4}{} of {} free", it.device, FormatSize(it.free_bytes),
         FormatSize(it.total_bytes));
   if (it.OthersBytes() > 0) {
-    Print(out, "; {} in use beside these blocks (context, kernels, others)",
-          FormatSize(it.OthersBytes()));
+    Print(out, "; {} in use beside (context, others)", FormatSize(it.OthersBytes()));
   }
   Print(out, "\n");
 }

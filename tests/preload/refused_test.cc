@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "src/base/config.h"
 #include "src/base/units.h"
+#include "src/plan/plan_file.h"
 #include "src/profile/reader.h"
 #include "tests/preload/run_process.h"
 
@@ -253,6 +255,41 @@ TEST_F(Refused, LastTenStepsAreToldAlsoBehindACompleteRecording) {
   EXPECT_FALSE(told[10]["whole"].get<bool>());
   // All but the pieces of the last two steps have lived through one; the marks end the last.
   EXPECT_EQ(file["persistent_bytes"], 13 * kMiB);
+}
+
+// The plan has the first piece; the others are the driver's, until it has no more.
+TEST_F(Refused, RunByPlanLeavesTheSameFileWithWhatIsPlanned) {
+  const std::vector<std::string> argv = Argv("fill");
+  plan::Plan plan;
+  plan.program = ProgramIdentityOf(argv[0], argv);
+  plan.warm_bytes = kPiece;
+  plan.step_launches = 5;
+  plan::Slot piece;
+  piece.site = 1;
+  piece.bytes = kPiece;
+  plan.prologue = {piece};
+  plan.sites = {{1, "model.py:3 forward"}};
+  ASSERT_TRUE(plan::WritePlan(plan, folder_ + "/plan.json").ok());
+  Variables variables = Recorded();
+  variables["EBBTIDE_MODE"] = "replay";
+  variables["EBBTIDE_PLAN"] = folder_ + "/plan.json";
+  const Outcome native = RunProcess(argv, Native(), folder_);
+  const Outcome outcome = RunProcess(argv, variables, folder_);
+  EXPECT_EQ(outcome.code, native.code) << outcome;
+  EXPECT_EQ(outcome.out, native.out);
+  EXPECT_EQ(Lines(outcome.err), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("plan.oom-1.json says what filled the memory"));
+  ASSERT_EQ(Files("oom"), std::vector<std::string>{"plan.oom-1.json"});
+  const json file = Read("plan.oom-1.json");
+  EXPECT_EQ(file["process"]["mode"], "replay");
+  EXPECT_EQ(file["refused"]["bytes"], kPiece);
+  EXPECT_EQ(file["plan"]["planned_bytes"], kPiece);
+  EXPECT_EQ(file["plan"]["device_reserved_bytes"], kPiece);
+  EXPECT_EQ(file["live_bytes"], kPiece);
+  EXPECT_EQ(file["sites"]["largest"][0]["site"], "0x1");
+  const Outcome report = Report({"plan.oom-1.json"});
+  EXPECT_THAT(report.out, AllOf(HasSubstr("Plan       64.00 MiB planned, 0 B beside it"),
+                                HasSubstr("model.py:3 forward")));
 }
 
 TEST_F(Refused, ProcessIsAskedWhileItRuns) {

@@ -78,21 +78,23 @@ TEST(LiveSocket, NameIsFreeAgainBehindTheEnd) {
 
 TEST(LiveSocket, ForkedChildLetsGoOfIt) {
   auto* socket = new LiveSocket;
-  int go[2];
+  int ready[2], go[2];
+  ASSERT_EQ(pipe(ready), 0);
   ASSERT_EQ(pipe(go), 0);
   const pid_t child = fork();
   if (child == 0) {
     socket->AfterFork();
     char c = 0;
     close(go[1]);
+    static_cast<void>(!write(ready[1], &c, 1));
     static_cast<void>(!read(go[0], &c, 1));  // until the parent has asked
     _exit(0);
   }
+  char c = 0;
+  EXPECT_EQ(read(ready[0], &c, 1), 1);
   delete socket;  // with the child's copy open the name would still be taken, and unanswered
-  EXPECT_THAT(std::string(AskLive(getpid()).status().message()),
-              HasSubstr("not recorded"));
-  close(go[1]);
-  close(go[0]);
+  EXPECT_THAT(std::string(AskLive(getpid()).status().message()), HasSubstr("not recorded"));
+  for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
   waitpid(child, nullptr, 0);
 }
 

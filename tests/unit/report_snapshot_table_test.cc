@@ -56,7 +56,7 @@ TEST(SnapshotTable, SaysWhatWasRefusedAndWhatFillsTheMemory) {
   EXPECT_THAT(table, HasSubstr("Refused    2.00 GiB of stream-ordered memory; refusal 3 of the "
                                "process, the largest of 4.00 GiB\n"
                                "           for torch/optim/adamw.py:128 _init_group\n"));
-  EXPECT_THAT(table, HasSubstr("Device 0   1.00 GiB of 80.00 GiB free; 4.00 GiB in use beside"));
+  EXPECT_THAT(table, HasSubstr("Device 0   1.00 GiB of 80.00 GiB free; 4.00 GiB in use beside ("));
   EXPECT_THAT(table, HasSubstr("Live       60.00 GiB in 100 blocks\n"));
   EXPECT_THAT(table, HasSubstr("Reserved   75.00 GiB, 1.250 times what is live\n"));
   EXPECT_THAT(table, HasSubstr("Free       15.00 GiB between live blocks in 9 pieces, 80.0 % of it "
