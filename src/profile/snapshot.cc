@@ -26,6 +26,11 @@ std::string_view StepsByName(StepsBy by) {
   return "launches";
 }
 
+bool MayBeAProbe(const Snapshot& snapshot) {
+  return snapshot.refusal && snapshot.total_bytes > 0 &&
+         snapshot.refusal->bytes > snapshot.total_bytes / 2;
+}
+
 SnapshotSites LargestSites(std::vector<SnapshotSite> sites, size_t most) {
   std::sort(sites.begin(), sites.end(), [](const SnapshotSite& a, const SnapshotSite& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.site < b.site;

@@ -112,6 +112,10 @@ struct Snapshot {
   }
 };
 
+// Whether so much was asked for at once that a library may only have wanted to know how much it can
+// have: most of the device.
+bool MayBeAProbe(const Snapshot& snapshot);
+
 inline constexpr size_t kSnapshotSteps = 10;
 inline constexpr size_t kSnapshotSites = 20;
 // Innermost frames of each sort that the file keeps of a site.

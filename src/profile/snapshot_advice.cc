@@ -29,15 +29,19 @@ uint64_t MostThatCouldBeFree(const Snapshot& it) {
 }
 
 // True: no freeing would have helped, and the rest need not be said.
-bool TooLargeAtAll(const Snapshot& it, Sentences& out) {
-  if (!it.refusal || it.total_bytes == 0 || it.refusal->bytes <= MostThatCouldBeFree(it))
-    return false;
+bool OfOneHugePiece(const Snapshot& it, Sentences& out) {
+  const bool never =
+      it.refusal && it.total_bytes > 0 && it.refusal->bytes > MostThatCouldBeFree(it);
+  if (!never && !MayBeAProbe(it)) return false;
   out.push_back(fmt::format(
-      "{} at once is more than the device could give if this process held nothing ({}). A library "
-      "that asks to find out how much there is goes on with less, and nothing needs to be done; "
-      "otherwise look at the size that the site of the request works out.",
-      FormatSize(it.refusal->bytes), FormatSize(MostThatCouldBeFree(it))));
-  return true;
+      "{} at once is {}. A library that asks to find out how much there is goes on with less, and "
+      "nothing needs to be done; otherwise look at the size that the site of the request works "
+      "out.",
+      FormatSize(it.refusal->bytes),
+      never ? fmt::format("more than the device could give if this process held nothing ({})",
+                          FormatSize(MostThatCouldBeFree(it)))
+            : std::string("most of the device")));
+  return never;
 }
 
 void OfOthers(const Snapshot& it, Sentences& out) {
@@ -137,7 +141,7 @@ void OfPlan(const Snapshot& it, Sentences& out) {
 
 std::vector<std::string> Advice(const Snapshot& snapshot) {
   Sentences out;
-  if (TooLargeAtAll(snapshot, out)) return out;
+  if (OfOneHugePiece(snapshot, out)) return out;
   OfOthers(snapshot, out);
   OfScatteredMemory(snapshot, out);
   if (snapshot.plan) {

@@ -37,10 +37,15 @@ bool WriteAll(int fd, const std::string& text) {
 std::string Story(const Snapshot& it, const std::string& program) {
   if (!it.refusal) return fmt::format("{} was asked what fills its memory", program);
   const SnapshotRefusal& refusal = *it.refusal;
-  const bool never = it.total_bytes > 0 && refusal.bytes > it.total_bytes;
-  std::string story =
-      fmt::format("{} asked for {} and the driver {}", program, FormatSize(refusal.bytes),
-                  never ? "never has so much" : "had no more");
+  std::string story = fmt::format("{} asked for {}", program, FormatSize(refusal.bytes));
+  if (MayBeAProbe(it)) {
+    story += fmt::format(
+        " of the device's {} at once, perhaps to see how much there is, and the "
+        "driver had less",
+        FormatSize(it.total_bytes));
+  } else {
+    story += " and the driver had no more";
+  }
   if (refusal.count > 1) story += fmt::format(" ({} refusals so far)", refusal.count);
   return story;
 }
@@ -63,7 +68,7 @@ void SnapshotFiles::Refused(Snapshot snapshot, Time now) {
 // The last file is for the end.
 void SnapshotFiles::Tick(Time now) {
   if (!kept_ || files_ >= kMostFiles - 1 || (files_ > 0 && now < next_)) return;
-  WriteKept(now);
+  if (!MayBeAProbe(*kept_) || !probe_told_) WriteKept(now);
 }
 
 void SnapshotFiles::Finish() {
@@ -78,6 +83,7 @@ void SnapshotFiles::WriteKept(Time now) {
   }
   next_ = now + kFirstGap * (1 << files_);
   ++files_;
+  probe_told_ = probe_told_ || MayBeAProbe(snapshot);
   const std::string story = Story(snapshot, program_);
   const absl::StatusOr<std::string> path = WriteNumbered(stem_, "oom", SnapshotJson(snapshot));
   if (path.ok()) {

@@ -17,7 +17,8 @@ namespace ebt::profile {
 //
 // Of refusals the first has its file at once. The next comes a second later at the earliest, and
 // from file to file that time doubles; what is refused in between is kept, the last of it, and
-// written when its time has come, or at the end. kMostFiles in all.
+// written when its time has come, or at the end. kMostFiles in all. What may only have been a probe
+// (MayBeAProbe) has one of them, and the end's.
 class SnapshotFiles {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -48,7 +49,7 @@ class SnapshotFiles {
   uint64_t refusals_ = 0, largest_bytes_ = 0;
   int files_ = 0;    // of refusals
   int written_ = 0;  // of what was asked for
-  bool failure_told_ = false;
+  bool failure_told_ = false, probe_told_ = false;
   Time next_{}, next_keep_{};
   std::optional<Snapshot> kept_;
 };

@@ -23,7 +23,8 @@ constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait fo
 constexpr int kMostWaits = 1000;  // of a millisecond, all threads and the whole recording together
 constexpr auto kLongestClose = milliseconds(2000);
 constexpr auto kLongestTelling = milliseconds(200);
-constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
+constexpr int64_t kMostTellingUs = 250000;  // all threads and the whole recording together
+constexpr size_t kMostKept = 1 << 16;       // blocks that are remembered as told
 
 uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return 0;
@@ -147,10 +148,16 @@ void PushBareLaunch(RecorderState& state, ThreadBuffer& buffer) {
 void AwaitTold(RecorderState& state) {
   const uint64_t refusal = state.refusals.fetch_add(1) + 1;
   state.Wake();
-  if (refusal > profile::SnapshotFiles::kMostFiles) return;
-  std::unique_lock lock(state.mutex);
-  state.told.wait_until(lock, std::chrono::system_clock::now() + kLongestTelling,
-                        [&] { return state.refusals_told >= refusal || state.finished; });
+  if (state.telling_us.load(std::memory_order_relaxed) >= kMostTellingUs) return;
+  const auto start = std::chrono::system_clock::now();
+  {
+    std::unique_lock lock(state.mutex);
+    state.told.wait_until(lock, start + kLongestTelling,
+                          [&] { return state.refusals_told >= refusal || state.finished; });
+  }
+  state.telling_us += std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::system_clock::now() - start)
+                          .count();
 }
 
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {

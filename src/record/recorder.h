@@ -57,8 +57,8 @@ class Recorder {
   ~Recorder();  // Close
 
   void Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept;  // after the driver's call
-  // After the driver's call. The first few wait until their file is there, a fifth of a second at
-  // most: the program may not live long.
+  // After the driver's call. Waits until the file is there, for the program may not live long: a
+  // fifth of a second at most, and a quarter in all threads and the whole recording together.
   void Refused(const ebt_alloc& request, CUresult result) noexcept;
   void Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept;  // before it
   void Launched(const ebt_launch& launch) noexcept;                     // before it

@@ -65,6 +65,7 @@ struct RecorderState {
 
   LiveSocket live_socket;  // the writer thread's
   std::atomic<uint64_t> refusals{0};
+  std::atomic<int64_t> telling_us{0};  // that threads waited for their refusals' files
 
   std::mutex kept_mutex;
   absl::flat_hash_set<uint32_t> kept;  // blocks that have been told to be

@@ -149,7 +149,7 @@ TEST_F(Refused, StormLeavesTheFirstAndTheLast) {
   EXPECT_EQ(Read("job.oom-1.json")["refused"]["count"], 1);
   EXPECT_EQ(Read(files.back())["refused"]["count"], 2000);
   // More than the device has at all: said as such, and nothing else is advised.
-  EXPECT_THAT(outcome.err, HasSubstr("asked for 1.00 TiB and the driver never has so much"));
+  EXPECT_THAT(outcome.err, HasSubstr("asked for 1.00 TiB of the device's 512.00 MiB at once"));
   EXPECT_EQ(Read("job.oom-1.json")["advice"].size(), 1u);
 }
 

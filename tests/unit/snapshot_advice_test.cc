@@ -40,6 +40,9 @@ TEST(Advice, RequestBeyondWhatTheDeviceCouldGiveIsAllThatIsSaid) {
   EXPECT_THAT(Advice(it), ElementsAre(AllOf(HasSubstr("79.00 GiB at once"),
                                             HasSubstr("held nothing (78.00 GiB)"))));
   it.refusal->bytes = 78 * kGiB;
+  EXPECT_THAT(Advice(it), AllOf(Contains(HasSubstr("78.00 GiB at once is most of the device")),
+                                Contains(HasSubstr("have lived through whole steps"))));
+  it.refusal->bytes = 40 * kGiB;
   EXPECT_THAT(Advice(it), Each(Not(HasSubstr("at once"))));
 }
 

@@ -24,11 +24,12 @@ class SnapshotFilesTest : public testing::Test {
   }
   ~SnapshotFilesTest() override { std::filesystem::remove_all(folder_); }
 
-  void Refuse(SnapshotFiles& files, uint64_t bytes, milliseconds at) {
+  void Refuse(SnapshotFiles& files, uint64_t bytes, milliseconds at, uint64_t total = 0) {
     const SnapshotFiles::Time now = start_ + at;
     if (!files.Note(bytes, now)) return;
     Snapshot snapshot;
     snapshot.refusal = {.bytes = bytes};
+    snapshot.total_bytes = total;
     files.Refused(std::move(snapshot), now);
   }
   size_t Count() const {
@@ -83,6 +84,33 @@ TEST_F(SnapshotFilesTest, TimeBetweenFilesDoubles) {
   EXPECT_EQ(Count(), 2u);
   files.Tick(start_ + seconds(3));
   EXPECT_EQ(Count(), 3u);
+}
+
+// A library asks for most of the device now and then; what is refused otherwise has its file as if
+// that had not been.
+TEST_F(SnapshotFilesTest, ProbesHaveOneFileAndTheEnds) {
+  SnapshotFiles files(folder_ + "/job", "train");
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 100; ++i) Refuse(files, 51, seconds(i), 100);
+  EXPECT_EQ(Count(), 1u);
+  Refuse(files, 50, seconds(200), 100);
+  EXPECT_EQ(Count(), 2u);
+  EXPECT_EQ(Read("job.oom-2.json").refusal->bytes, 50u);
+  Refuse(files, 52, seconds(300), 100);
+  EXPECT_EQ(Count(), 2u);
+  files.Finish();
+  EXPECT_EQ(Count(), 3u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "ebbtide: train asked for 51 B of the device's 100 B at once, perhaps to see how much "
+            "there is, and the driver had less: " +
+                folder_ +
+                "/job.oom-1.json says what filled the memory\n"
+                "ebbtide: train asked for 50 B and the driver had no more (101 refusals so far): " +
+                folder_ +
+                "/job.oom-2.json says what filled the memory\n"
+                "ebbtide: train asked for 52 B of the device's 100 B at once, perhaps to see how "
+                "much there is, and the driver had less (102 refusals so far): " +
+                folder_ + "/job.oom-3.json says what filled the memory\n");
 }
 
 TEST_F(SnapshotFilesTest, FilesThatAreThereStay) {
