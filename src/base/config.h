@@ -16,6 +16,9 @@ enum class Mode { kOff, kRecord, kReplay };
 enum class Cold { kAuto, kSwap, kManaged, kOff };
 enum class TorchBackend { kAsync, kNative, kKeep };
 
+// EBBTIDE_DUMP's word for no file at all.
+inline constexpr std::string_view kNoDump = "off";
+
 struct EnvVar {
   const char* name;
   const char* default_value;

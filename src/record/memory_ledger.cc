@@ -42,15 +42,8 @@ void MemoryLedger::Add(const EventRecord& event) {
       if (const auto it = blocks_.find(event.block); it != blocks_.end()) it->second.kept = true;
       return;
     case RecordKind::kLaunch:
-      ended = bare_
-                  ? clock_.LaunchedBare()
-                  : clock_.Launched(profile::LaunchSymbol(event.function, event.shape), AllBytes());
-      break;
     case RecordKind::kGraph:
-      // Beyond the numbers of functions.
-      ended = bare_ ? clock_.LaunchedBare()
-                    : clock_.Launched(profile::LaunchSymbol(event.function | uint64_t{1} << 32, 0),
-                                      AllBytes());
+      ended = Launched(event);
       break;
     case RecordKind::kStep:
       ended = clock_.Marked();
@@ -62,8 +55,20 @@ void MemoryLedger::Add(const EventRecord& event) {
   }
   if (ended) EndStep(by, launches);
   if (by != clock_.by()) first_known_step_ = step_;
-  ++launches_;
+  launches_ += LaunchesOf(event);
   Touched(event);
+}
+
+uint64_t MemoryLedger::LaunchesOf(const EventRecord& event) const {
+  return bare_ ? std::max<uint64_t>(event.bytes, 1) : 1;
+}
+
+bool MemoryLedger::Launched(const EventRecord& event) {
+  if (bare_) return clock_.LaunchedBare(LaunchesOf(event));
+  // Graphs are beyond the numbers of functions.
+  const bool graph = event.kind == RecordKind::kGraph;
+  const uint64_t function = graph ? event.function | uint64_t{1} << 32 : event.function;
+  return clock_.Launched(profile::LaunchSymbol(function, graph ? 0 : event.shape), AllBytes());
 }
 
 MemoryLedger::SiteUse& MemoryLedger::Changing(Device& device, uint64_t site) {

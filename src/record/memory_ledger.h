@@ -21,7 +21,7 @@ class MemoryLedger {
  public:
   // Events in order.
   void Add(const profile::EventRecord& event);
-  // From here on launches come without saying what they launch and touch.
+  // From here on launches come without saying what they launch and touch, `bytes` of them an event.
   void LaunchesBecomeBare() { bare_ = true; }
 
   // Sets what is known here of `device`: what is live, the steps, fragmentation. Reserved bytes are
@@ -62,6 +62,8 @@ class MemoryLedger {
   void Allocated(const profile::EventRecord& event);
   void Freed(uint32_t block);
   void Touched(const profile::EventRecord& event);
+  bool Launched(const profile::EventRecord& event);  // true: a step has ended before it
+  uint64_t LaunchesOf(const profile::EventRecord& event) const;
   void EndStep(profile::StepsBy by, uint64_t launches);
   uint64_t AllBytes() const;
   profile::SnapshotStep StepOf(const Device& device, profile::StepsBy by, uint64_t launches) const;

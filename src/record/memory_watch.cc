@@ -53,7 +53,9 @@ EventRecord RefusalEvent(const ebt_alloc& request, uint16_t stream, uint16_t dev
 MemoryWatch::MemoryWatch(RecorderState& state, std::map<std::string, std::string> metadata)
     : state_(state),
       metadata_(std::move(metadata)),
-      files_(profile::SnapshotStem(state.file.path(), state.options.dump_path),
+      files_(profile::SnapshotStem(state.file.path(), state.options.dump_path == kNoDump
+                                                          ? std::string()
+                                                          : state.options.dump_path),
              FillPath("{program}")) {}
 
 void MemoryWatch::Add(absl::Span<const EventRecord> events) {
@@ -65,7 +67,7 @@ void MemoryWatch::Add(absl::Span<const EventRecord> events) {
 
 void MemoryWatch::Refused(const EventRecord& event) {
   const auto now = steady_clock::now();
-  if (files_.Note(event.bytes, now)) {
+  if (state_.options.dump_path != kNoDump && files_.Note(event.bytes, now)) {
     Snapshot snapshot = Take(event.device);
     snapshot.refusal = {.bytes = event.bytes,
                         .kind = static_cast<profile::AllocKind>(event.copy),

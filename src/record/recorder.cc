@@ -24,7 +24,8 @@ constexpr int kMostWaits = 1000;  // of a millisecond, all threads and the whole
 constexpr auto kLongestClose = milliseconds(2000);
 constexpr auto kLongestTelling = milliseconds(200);
 constexpr int64_t kMostTellingUs = 250000;  // all threads and the whole recording together
-constexpr size_t kMostKept = 1 << 16;       // blocks that are remembered as told
+constexpr uint32_t kBareLaunches = 64;
+constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
 
 uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
   if (stream == nullptr || stream == CU_STREAM_LEGACY) return 0;
@@ -139,9 +140,29 @@ void NoteLaunchOn(RecorderState& state, CUstream stream) {
     state.launched.store(true, std::memory_order_relaxed);
 }
 
-// When allocations alone are followed: what was launched is not looked at, that is what costs.
-void PushBareLaunch(RecorderState& state, ThreadBuffer& buffer) {
-  Push(state, buffer, {.kind = RecordKind::kLaunch});
+// When allocations alone are followed launches are counted, and told many at a time.
+void PushBareLaunches(RecorderState& state, ThreadBuffer& buffer) {
+  const uint32_t launches = state.bare_launches.exchange(0, std::memory_order_relaxed);
+  if (launches > 0) Push(state, buffer, {.kind = RecordKind::kLaunch, .bytes = launches});
+}
+
+void CountBareLaunch(RecorderState& state, ThreadBuffer& buffer) {
+  if (state.bare_launches.fetch_add(1, std::memory_order_relaxed) + 1 >= kBareLaunches)
+    PushBareLaunches(state, buffer);
+}
+
+struct Origin {
+  uint64_t site = 0, fingerprint = 0;
+};
+
+// Behind the recording a stack is unwound only where its fingerprint has not told the site so far.
+Origin OriginOf(const RecorderState& state, uint64_t bytes) {
+  const uint64_t fingerprint = state.options.fingerprint();
+  if (!Recording(state) && fingerprint != 0) {
+    const auto known = state.known_sites.find(SiteKey(fingerprint, bytes));
+    if (known != state.known_sites.end() && known->second != 0) return {known->second, fingerprint};
+  }
+  return {state.options.site(), fingerprint};
 }
 
 // Until the writer has looked at what the calling thread has pushed.
@@ -245,6 +266,7 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
       state.live.Add(ptr, request.bytes, block, place.context, stale);
     }
     PushFrees(state, buffer, stale);
+    const Origin origin = OriginOf(state, request.bytes);
     Push(state, buffer,
          {.kind = RecordKind::kAlloc,
           .alloc = static_cast<profile::AllocKind>(request.kind),
@@ -252,8 +274,8 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
           .stream = StreamNumber(state, buffer, request.stream),
           .block = block,
           .bytes = request.bytes,
-          .site = state.options.site(),
-          .fingerprint = Recording(state) ? state.options.fingerprint() : 0,
+          .site = origin.site,
+          .fingerprint = origin.fingerprint,
           .address = ptr});
   });
 }
@@ -267,6 +289,7 @@ void Recorder::Refused(const ebt_alloc& request, CUresult result) noexcept {
         state.driver.fn_cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
       free = total = 0;
     }
+    if (!Recording(state)) PushBareLaunches(state, buffer);
     Push(state, buffer,
          RefusalEvent(request, StreamNumber(state, buffer, request.stream),
                       static_cast<uint16_t>(place.device), state.options.site(), free, total));
@@ -285,7 +308,7 @@ void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
 
 void Recorder::Launched(const ebt_launch& launch) noexcept {
   Follow([&](RecorderState& state, ThreadBuffer& buffer) {
-    if (!Recording(state)) return PushBareLaunch(state, buffer);
+    if (!Recording(state)) return CountBareLaunch(state, buffer);
     const FunctionLayout* layout = state.functions.Find(launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> own;
@@ -328,6 +351,7 @@ void Recorder::Marked(int what, const char* name) noexcept {
         Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
       return;
     }
+    if (!recording) PushBareLaunches(state, buffer);
     if (recording && state.launched.load(std::memory_order_relaxed)) {
       RecordMark(state, buffer, state.last_launch_stream.load(std::memory_order_relaxed));
     }
@@ -383,7 +407,7 @@ void Recorder::CaptureEnded() noexcept {
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
   Follow([&](RecorderState& state, ThreadBuffer& buffer) {
-    if (!Recording(state)) return PushBareLaunch(state, buffer);
+    if (!Recording(state)) return CountBareLaunch(state, buffer);
     if (stream != nullptr && state.clock.Due()) RecordMark(state, buffer, stream);
     Push(state, buffer,
          {.kind = RecordKind::kGraph,

@@ -33,6 +33,7 @@ struct RecorderOptions {
   size_t max_bytes_in_flight = size_t{64} << 20;
   // EBBTIDE_DUMP, placeholders filled in: where it goes what fills the memory, see
   // snapshot_files.h.
+  // kNoDump: nowhere, and allocations are not followed behind a complete recording.
   std::string dump_path;
   // What says where an allocation comes from; tests put their own.
   uint64_t (*site)() noexcept = callsite::Capture;

@@ -9,10 +9,12 @@
 #include <mutex>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "src/base/live_socket.h"
 #include "src/driver/driver_api.h"
 #include "src/driver/function_table.h"
+#include "src/profile/steps.h"
 #include "src/profile/writer.h"
 #include "src/record/device_watch.h"
 #include "src/record/event_buffers.h"
@@ -22,6 +24,11 @@
 #include "src/record/recorder.h"
 
 namespace ebt::record {
+
+// What stands for a site where an unwind would be too dear. fingerprint: not 0.
+inline uint64_t SiteKey(uint64_t fingerprint, uint64_t bytes) {
+  return profile::LaunchSymbol(fingerprint, bytes);
+}
 
 struct RecorderState {
   RecorderState(const DriverApi& real, RecorderOptions given, profile::ProfileWriter opened)
@@ -62,6 +69,11 @@ struct RecorderState {
 
   // The writer holds it while it is in the driver, ContextGone while it drops a context.
   std::mutex driver_mutex;
+
+  // Sites by SiteKey, as far as the recording has always seen the same one; 0: it has not. Written
+  // before `recording` falls, and read behind that.
+  absl::flat_hash_map<uint64_t, uint64_t> known_sites;
+  std::atomic<uint32_t> bare_launches{0};  // that no event has told yet
 
   LiveSocket live_socket;  // the writer thread's
   std::atomic<uint64_t> refusals{0};

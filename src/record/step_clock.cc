@@ -23,10 +23,10 @@ bool StepClock::Launched(uint64_t symbol, uint64_t live_bytes) {
   return LaunchedBare() || ended;
 }
 
-bool StepClock::LaunchedBare() {
-  const bool ended = by_ != StepsBy::kMarks && launches_ == length_;
+bool StepClock::LaunchedBare(uint64_t launches) {
+  const bool ended = by_ != StepsBy::kMarks && launches_ >= length_;
   if (ended) launches_ = 0;
-  ++launches_;
+  launches_ += launches;
   return ended;
 }
 

@@ -17,8 +17,8 @@ class StepClock {
 
   // A launch, before which live_bytes are live. True: it is the first of another step.
   bool Launched(uint64_t symbol, uint64_t live_bytes);
-  // The same where nobody knows what was launched: no period is looked for.
-  bool LaunchedBare();
+  // The same of several, where nobody knows what was launched: no period is looked for.
+  bool LaunchedBare(uint64_t launches = 1);
   // A mark. True: it ends a step that has launches, or, the first one, what was no step.
   bool Marked();
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "src/base/config.h"
 #include "src/base/log.h"
@@ -23,6 +24,7 @@ constexpr auto kRound = milliseconds(50);
 // Rounds between two looks at whether the program has gone and left us behind.
 constexpr uint64_t kRoundsAlone = 5;
 // How long the end waits for the GPU to reach the last marks.
+constexpr size_t kMostKnownSites = size_t{1} << 16;
 constexpr int kMarkRounds = 20;
 constexpr long kMarkRoundNs = 5000000;
 
@@ -186,12 +188,26 @@ absl::Status WriterThread::Round() {
 absl::Status WriterThread::WriteEvents() {
   const absl::Span<const EventRecord> events = Recorded();
   memory_->Add(events);
-  for (const EventRecord& event : events) steps_.Add(event);
+  for (const EventRecord& event : events) {
+    steps_.Add(event);
+    if (event.kind == RecordKind::kAlloc) LearnSite(event);
+  }
   if (events.size() < events_.size()) {
     memory_->LaunchesBecomeBare();
     memory_->Add(absl::MakeConstSpan(events_).subspan(events.size()));
   }
   return state_.file.AppendEvents(events);
+}
+
+// For what comes behind a complete recording.
+void WriterThread::LearnSite(const EventRecord& event) {
+  if (state_.options.stop_after_steps == 0 || event.fingerprint == 0 ||
+      known_sites_.size() >= kMostKnownSites) {
+    return;
+  }
+  const auto [known, fresh] =
+      known_sites_.try_emplace(SiteKey(event.fingerprint, event.bytes), event.site);
+  if (!fresh && known->second != event.site) known->second = 0;
 }
 
 absl::Span<const EventRecord> WriterThread::Recorded() const {
@@ -203,7 +219,8 @@ absl::Span<const EventRecord> WriterThread::Recorded() const {
 
 // Every thread that finds the recording ended gives its events numbers from `end_` on.
 void WriterThread::StopRecording() {
-  if (complete_ && !state_.closing) {
+  if (complete_ && !state_.closing && state_.options.dump_path != kNoDump) {
+    state_.known_sites = std::move(known_sites_);
     state_.watching = true;
     end_ = state_.buffers.sequence();
   }

@@ -55,6 +55,7 @@ class WriterThread {
   // The recording is complete: follows the memory until the recorder is closed.
   void Watch();
   void StopRecording();
+  void LearnSite(const EventRecord& event);
   absl::Span<const EventRecord> Recorded() const;  // of events_, what belongs to the recording
   absl::Status Round();
   absl::Status WriteTables();
@@ -72,7 +73,8 @@ class WriterThread {
   bool complete_ = false;  // the wanted steps have been seen
   // The first event behind the recording.
   uint64_t end_ = profile::kNever;
-  std::optional<MemoryWatch> memory_;  // while the thread runs
+  absl::flat_hash_map<uint64_t, uint64_t> known_sites_;  // RecorderState's in the making
+  std::optional<MemoryWatch> memory_;                    // while the thread runs
 };
 
 }  // namespace ebt::record

@@ -16,7 +16,7 @@ using profile::SnapshotSite;
 using std::chrono::steady_clock;
 
 void Replayer::Refused(const ebt_alloc& request, CUresult result) {
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) return;
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || options_.dump_path == kNoDump) return;
   const std::shared_ptr<Space> space = AnySpace();
   if (!space) return;  // the program runs natively, and nothing is known
   const auto now = steady_clock::now();

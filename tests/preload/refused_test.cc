@@ -222,6 +222,12 @@ TEST_F(Refused, DumpNamesAFolderOrAStem) {
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/dumps/rank0.oom-1.json"));
 }
 
+TEST_F(Refused, WhereTheUserWantsNoFileThereIsNone) {
+  const Outcome outcome = Run("fill", "", {{"EBBTIDE_DUMP", "off"}});
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(Files().empty());
+}
+
 // 2 of 14 steps are recorded; the memory is followed to the end, by the program's own marks.
 TEST_F(Refused, LastTenStepsAreToldAlsoBehindACompleteRecording) {
   const Outcome outcome = Run("steps", "14", {{"EBBTIDE_STEPS", "2"}});

@@ -138,6 +138,50 @@ TEST_F(RecorderRefused, NothingIsLostWhereTheRecordingEnds) {
   EXPECT_FALSE(profile->truncated);
 }
 
+std::atomic<int> unwinds{0};
+
+// An unwind costs more than the rest: behind the recording a fingerprint that has stood for one
+// site stands for it, with the same size. One that stood for two (of 2048 bytes here), or none,
+// does not.
+TEST_F(RecorderRefused, KnownStacksAreNotUnwoundBehindTheRecording) {
+  static std::atomic<uint64_t> site{7}, fingerprint{70};
+  auto made = Recorder::Create(FakeDriver(),
+                               {.path = folder_ + "/job.ebp",
+                                .stop_after_steps = 2,
+                                .site = []() noexcept -> uint64_t {
+                                  ++unwinds;
+                                  return site;
+                                },
+                                .fingerprint = []() noexcept -> uint64_t { return fingerprint; }});
+  ASSERT_TRUE(made.ok()) << made.status();
+  Recorder& recorder = **made;
+  Alloc(recorder, 0, 1024);
+  Alloc(recorder, kMiB, 2048);
+  site = 8;
+  Alloc(recorder, 2 * kMiB, 2048);
+  Complete(recorder);
+  site = 9;
+  EXPECT_EQ(unwinds, 3);
+  Alloc(recorder, 3 * kMiB, 1024);
+  EXPECT_EQ(unwinds, 3);
+  Alloc(recorder, 4 * kMiB, 2048);
+  EXPECT_EQ(unwinds, 4);
+  Alloc(recorder, 5 * kMiB, 4096);
+  EXPECT_EQ(unwinds, 5);
+  fingerprint = 0;
+  Alloc(recorder, 6 * kMiB, 1024);
+  EXPECT_EQ(unwinds, 6);
+  Refuse(recorder, 5000);
+  const profile::Snapshot it = Read(1);
+  // Site 7: 1024 twice and 2048. Site 8: 2048. Site 9: 2048, 4096 and 1024.
+  ASSERT_EQ(it.sites.largest.size(), 3u);
+  EXPECT_EQ(it.sites.largest[0].site, 9u);
+  EXPECT_EQ(it.sites.largest[0].bytes, 7168u);
+  EXPECT_EQ(it.sites.largest[1].site, 7u);
+  EXPECT_EQ(it.sites.largest[1].bytes, 4096u);
+  EXPECT_EQ(it.sites.largest[2].bytes, 2048u);
+}
+
 TEST_F(RecorderRefused, ProfileDoesNotGrowBehindItsEndAndLaunchesAreCounted) {
   const auto recorder = Start(2);
   Alloc(*recorder, 0, 1024);

@@ -123,6 +123,25 @@ TEST(Snapshot, DamagedOneIsRefusedInOneLineThatNamesFileAndFault) {
   EXPECT_THAT(refused(std::string(17 << 20, ' ')), HasSubstr("too large"));
 }
 
+// Whatever bytes change, it reads or is refused.
+TEST(Snapshot, BytesThatChangeNeverCrashTheReader) {
+  const std::string whole = SnapshotJson(Full());
+  uint64_t random = 1;
+  const auto next = [&random](uint64_t below) {
+    random = random * 6364136223846793005 + 1442695040888963407;
+    return (random >> 33) % below;
+  };
+  int read = 0;
+  constexpr char kBytes[] = "{}[]\",:0179-ex\\ \xff";
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = whole;
+    for (uint64_t change = 0; change <= i % 4u; ++change)
+      text[next(text.size())] = kBytes[next(sizeof(kBytes))];
+    read += ParseSnapshot(text, "f.json").ok();
+  }
+  EXPECT_GT(read, 0) << "some changes are in words";
+}
+
 TEST(Snapshot, WhatIsMissingReadsAsNothing) {
   const auto it = ParseSnapshot("{\"ebbtide_snapshot\":1}", "f.json");
   ASSERT_TRUE(it.ok()) << it.status();
