@@ -29,6 +29,8 @@ constexpr size_t kSites = 12;
 constexpr size_t kBeginning = 64;  // bytes that tell what a file is
 constexpr size_t kMostSnapshot = (size_t{16} << 20) + 1;
 
+constexpr pid_t kMostProcesses = 1 << 22;  // Linux's own limit
+
 struct ReportOptions {
   std::string file;
   std::string diff;
@@ -185,7 +187,7 @@ void AddReport(Invocation& invocation) {
               "--live", options->live,
               "Ask a running process of yours that is being recorded what fills its memory")
           ->type_name("PID")
-          ->check(CLI::PositiveNumber)
+          ->check(CLI::Range(1, kMostProcesses))
           ->excludes(file);
   report
       ->add_option(

@@ -8,6 +8,7 @@
 #include "src/base/config.h"
 #include "src/base/dump_signal.h"
 #include "src/callsite/callsite.h"
+#include "src/driver/relaxed_capture.h"
 #include "src/profile/snapshot_advice.h"
 
 namespace ebt::record {
@@ -38,16 +39,22 @@ void Bound(profile::SnapshotFragmentation& free, uint64_t bytes) {
 
 }  // namespace
 
-EventRecord RefusalEvent(const ebt_alloc& request, uint16_t stream, uint16_t device, uint64_t site,
-                         uint64_t free_bytes, uint64_t total_bytes) {
+EventRecord RefusalEvent(const RecorderState& state, const ebt_alloc& request, uint16_t stream,
+                         CUdevice device) {
+  const RelaxedCapture relaxed(state.driver);
+  size_t free = 0, total = 0;
+  if (state.driver.fn_cuMemGetInfo_v2 != nullptr &&
+      state.driver.fn_cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
+    free = total = 0;
+  }
   return {.kind = RecordKind::kFailed,
           .copy = static_cast<profile::CopyKind>(request.kind),
-          .device = device,
+          .device = static_cast<uint16_t>(device),
           .stream = stream,
-          .shape = site,
+          .shape = state.options.site(),
           .bytes = request.bytes,
-          .fingerprint = total_bytes,
-          .address = free_bytes};
+          .fingerprint = total,
+          .address = free};
 }
 
 MemoryWatch::MemoryWatch(RecorderState& state, std::map<std::string, std::string> metadata)

@@ -11,11 +11,11 @@
 
 namespace ebt::record {
 
-// What a refused allocation's event says beyond the fields that its kind has in a profile: the site
-// is in `shape`, the kind in `copy`, the device's free and total bytes in `address` and
-// `fingerprint`.
-EventRecord RefusalEvent(const ebt_alloc& request, uint16_t stream, uint16_t device, uint64_t site,
-                         uint64_t free_bytes, uint64_t total_bytes);
+// The event of an allocation that the driver has just refused the calling thread. Beyond the fields
+// that its kind has in a profile it holds the site in `shape`, the kind in `copy`, and the device's
+// free and total bytes, which it asks for, in `address` and `fingerprint`; 0: they are not known.
+EventRecord RefusalEvent(const RecorderState& state, const ebt_alloc& request, uint16_t stream,
+                         CUdevice device);
 
 // The writer thread's.
 class MemoryWatch {

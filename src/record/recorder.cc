@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "src/base/log.h"
+#include "src/record/following.h"
 #include "src/record/launch_scan.h"
 #include "src/record/memory_watch.h"
 #include "src/record/recorder_state.h"
@@ -22,9 +23,6 @@ using std::chrono::milliseconds;
 constexpr size_t kWakeBytes = 256 << 10;  // a buffer this full does not wait for the next round
 constexpr int kMostWaits = 1000;  // of a millisecond, all threads and the whole recording together
 constexpr auto kLongestClose = milliseconds(2000);
-constexpr auto kLongestTelling = milliseconds(200);
-constexpr int64_t kMostTellingUs = 250000;  // all threads and the whole recording together
-constexpr uint32_t kBareLaunches = 64;
 constexpr size_t kMostKept = 1 << 16;  // blocks that are remembered as told
 
 uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream stream) {
@@ -34,15 +32,6 @@ uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream
   // other one is equal to this.
   if (stream == CU_STREAM_PER_THREAD) handle |= uint64_t{buffer.number()} << 8;
   return static_cast<uint16_t>(state.streams.Find(handle));
-}
-
-// Whoever sees that recording has ended sees what came before: the writer has noted which event was
-// the last, and that it watches on.
-bool Recording(const RecorderState& state) {
-  return state.recording.load(std::memory_order_acquire);
-}
-bool Following(const RecorderState& state) {
-  return Recording(state) || state.watching.load(std::memory_order_relaxed);
 }
 
 // Waits until there is room again. The lock of no buffer is held here.
@@ -140,45 +129,9 @@ void NoteLaunchOn(RecorderState& state, CUstream stream) {
     state.launched.store(true, std::memory_order_relaxed);
 }
 
-// When allocations alone are followed launches are counted, and told many at a time.
-void PushBareLaunches(RecorderState& state, ThreadBuffer& buffer) {
-  const uint32_t launches = state.bare_launches.exchange(0, std::memory_order_relaxed);
+// Of launches that nobody looked at.
+void PushBareLaunches(RecorderState& state, ThreadBuffer& buffer, uint32_t launches) {
   if (launches > 0) Push(state, buffer, {.kind = RecordKind::kLaunch, .bytes = launches});
-}
-
-void CountBareLaunch(RecorderState& state, ThreadBuffer& buffer) {
-  if (state.bare_launches.fetch_add(1, std::memory_order_relaxed) + 1 >= kBareLaunches)
-    PushBareLaunches(state, buffer);
-}
-
-struct Origin {
-  uint64_t site = 0, fingerprint = 0;
-};
-
-// Behind the recording a stack is unwound only where its fingerprint has not told the site so far.
-Origin OriginOf(const RecorderState& state, uint64_t bytes) {
-  const uint64_t fingerprint = state.options.fingerprint();
-  if (!Recording(state) && fingerprint != 0) {
-    const auto known = state.known_sites.find(SiteKey(fingerprint, bytes));
-    if (known != state.known_sites.end() && known->second != 0) return {known->second, fingerprint};
-  }
-  return {state.options.site(), fingerprint};
-}
-
-// Until the writer has looked at what the calling thread has pushed.
-void AwaitTold(RecorderState& state) {
-  const uint64_t refusal = state.refusals.fetch_add(1) + 1;
-  state.Wake();
-  if (state.telling_us.load(std::memory_order_relaxed) >= kMostTellingUs) return;
-  const auto start = std::chrono::system_clock::now();
-  {
-    std::unique_lock lock(state.mutex);
-    state.told.wait_until(lock, start + kLongestTelling,
-                          [&] { return state.refusals_told >= refusal || state.finished; });
-  }
-  state.telling_us += std::chrono::duration_cast<std::chrono::microseconds>(
-                          std::chrono::system_clock::now() - start)
-                          .count();
 }
 
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
@@ -284,15 +237,9 @@ void Recorder::Refused(const ebt_alloc& request, CUresult result) noexcept {
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return;
   Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     const Place place = CurrentPlace(state, buffer);
-    size_t free = 0, total = 0;
-    if (state.driver.fn_cuMemGetInfo_v2 != nullptr &&
-        state.driver.fn_cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) {
-      free = total = 0;
-    }
-    if (!Recording(state)) PushBareLaunches(state, buffer);
+    if (!Recording(state)) PushBareLaunches(state, buffer, TakeBareLaunches(state));
     Push(state, buffer,
-         RefusalEvent(request, StreamNumber(state, buffer, request.stream),
-                      static_cast<uint16_t>(place.device), state.options.site(), free, total));
+         RefusalEvent(state, request, StreamNumber(state, buffer, request.stream), place.device));
     AwaitTold(state);
   });
 }
@@ -308,7 +255,7 @@ void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
 
 void Recorder::Launched(const ebt_launch& launch) noexcept {
   Follow([&](RecorderState& state, ThreadBuffer& buffer) {
-    if (!Recording(state)) return CountBareLaunch(state, buffer);
+    if (!Recording(state)) return PushBareLaunches(state, buffer, CountBareLaunch(state));
     const FunctionLayout* layout = state.functions.Find(launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> own;
@@ -351,7 +298,7 @@ void Recorder::Marked(int what, const char* name) noexcept {
         Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
       return;
     }
-    if (!recording) PushBareLaunches(state, buffer);
+    if (!recording) PushBareLaunches(state, buffer, TakeBareLaunches(state));
     if (recording && state.launched.load(std::memory_order_relaxed)) {
       RecordMark(state, buffer, state.last_launch_stream.load(std::memory_order_relaxed));
     }
@@ -407,7 +354,7 @@ void Recorder::CaptureEnded() noexcept {
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
   Follow([&](RecorderState& state, ThreadBuffer& buffer) {
-    if (!Recording(state)) return CountBareLaunch(state, buffer);
+    if (!Recording(state)) return PushBareLaunches(state, buffer, CountBareLaunch(state));
     if (stream != nullptr && state.clock.Due()) RecordMark(state, buffer, stream);
     Push(state, buffer,
          {.kind = RecordKind::kGraph,

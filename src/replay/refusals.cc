@@ -6,6 +6,7 @@
 
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
+#include "src/driver/relaxed_capture.h"
 #include "src/profile/snapshot_advice.h"
 #include "src/replay/replayer.h"
 
@@ -42,6 +43,7 @@ void Replayer::Refused(const ebt_alloc& request, CUresult result) {
 // Cold blocks whose home is the host are summed up alone: where they lie changes all the time.
 Snapshot Replayer::TakeSnapshot(Space& space) {
   Snapshot out;
+  const RelaxedCapture relaxed(driver_);
   size_t free = 0, total = 0;
   if (driver_.fn_cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS) {
     out.free_bytes = free;
