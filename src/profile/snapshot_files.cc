@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/base/config.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 
@@ -111,6 +112,9 @@ std::string SnapshotStem(const std::string& file, const std::string& dump) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::path stem = fs::path(file).replace_extension();
+  // Nothing belongs beside a device or a pipe.
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+    stem = FillPath("ebbtide-{program}-{pid}");
   if (!dump.empty()) {
     const bool folder = dump.back() == '/' || fs::is_directory(dump, error);
     stem = folder ? fs::path(dump) / stem.filename() : fs::path(dump);

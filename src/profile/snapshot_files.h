@@ -54,9 +54,9 @@ class SnapshotFiles {
   std::optional<Snapshot> kept_;
 };
 
-// The stem beside `file`: without its last suffix. dump: EBBTIDE_DUMP, placeholders filled in:
-// empty, a folder (that exists, or with a "/" behind it) for files of the same name, or a stem
-// itself.
+// The stem beside `file`: without its last suffix; in the present folder, with the process's name
+// and number, where that is no regular file. dump: EBBTIDE_DUMP, placeholders filled in: empty, a
+// folder (that exists, or with a "/" behind it) for files of the same name, or a stem itself.
 std::string SnapshotStem(const std::string& file, const std::string& dump);
 
 // Writes `text` to the first of STEM.WHAT-1.json, STEM.WHAT-2.json ... that is not there. Returns

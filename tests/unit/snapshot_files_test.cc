@@ -150,6 +150,9 @@ TEST_F(SnapshotFilesTest, StemIsTheFilesOwnOrWhatTheUserNames) {
   EXPECT_EQ(SnapshotStem("/a/job.ebp", folder_), folder_ + "/job");
   EXPECT_EQ(SnapshotStem("/a/job.ebp", "/absent/"), "/absent/job");
   EXPECT_EQ(SnapshotStem("/a/job.ebp", "/absent/rank0"), "/absent/rank0");
+  EXPECT_EQ(SnapshotStem("/dev/null", ""),
+            (std::filesystem::current_path() / "ebbtide-snapshot_files_test-").string() +
+                std::to_string(getpid()));
   EXPECT_EQ(SnapshotStem("job.ebp", ""), std::filesystem::current_path() / "job");
 }
 
