@@ -28,7 +28,7 @@ struct RecorderOptions {
   int* (*guard)() = nullptr;
   // Memory of events that are not written yet, all threads together. Above it a recording thread
   // waits, and once they have waited a second in all the recorder turns itself off with one line.
-  // The writer needs 13 MiB on top, however many events there are, and 16 bytes a launch (up to
+  // The writer needs 16 MiB on top, however many events there are, and 16 bytes a launch (up to
   // 80 MiB) while it looks for steps; what is known of live blocks, sites and functions stays.
   size_t max_bytes_in_flight = size_t{64} << 20;
   // EBBTIDE_DUMP, placeholders filled in: where it goes what fills the memory, see

@@ -8,7 +8,7 @@ namespace {
 using profile::StepsBy;
 
 // A look at the history costs time in proportion to it.
-constexpr uint64_t kMostHistory = uint64_t{1} << 17;
+constexpr uint64_t kMostHistory = uint64_t{1} << 16;
 
 }  // namespace
 

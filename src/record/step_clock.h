@@ -10,7 +10,8 @@
 namespace ebt::record {
 
 // Marks win for good. Without any, a period of the launches that has been found counts on from
-// there. Until then a "step" is kSlice launches. Not thread-safe. 2 MiB at most.
+// there; one of more than 32768 is not found. Until then a "step" is kSlice launches. Not
+// thread-safe. Holds 1 MiB at most, and 2 more while it looks.
 class StepClock {
  public:
   static constexpr uint64_t kSlice = 4096;
