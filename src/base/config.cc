@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "src/base/dump_signal.h"
 #include "src/base/units.h"
 
 namespace ebt {
@@ -118,6 +119,15 @@ class Values {
     return numbers;
   }
 
+  int Signal(std::string_view name) {
+    const std::string_view text = Text(name);
+    if (text.empty()) return 0;
+    if (const std::optional<int> number = DumpSignalNumber(text)) return *number;
+    complaints_->push_back(fmt::format("{}={} is not understood; accepted: {}; none is caught",
+                                       name, text, kDumpSignalNames));
+    return 0;
+  }
+
   int Count(std::string_view name) {
     const std::string_view text = Text(name);
     int count = 0;
@@ -174,6 +184,8 @@ Config ParseConfig(const std::vector<std::string_view>& environment) {
                                   "auto, swap, managed, off");
   config.run_log_path = FillPath(values.Text("EBBTIDE_RUN_LOG"));
   config.coverage_path = FillPath(values.Text("EBBTIDE_COVERAGE"));
+  config.dump_path = FillPath(values.Text("EBBTIDE_DUMP"));
+  config.dump_signal = values.Signal("EBBTIDE_DUMP_SIGNAL");
   config.trial_path = std::string(values.Text("EBBTIDE_TRIAL"));
   config.trial_sites = values.Numbers("EBBTIDE_TRIAL_SITES");
   config.torch_backend = values.Word<TorchBackend>("EBBTIDE_TORCH_BACKEND",

@@ -16,6 +16,9 @@ enum class Mode { kOff, kRecord, kReplay };
 enum class Cold { kAuto, kSwap, kManaged, kOff };
 enum class TorchBackend { kAsync, kNative, kKeep };
 
+// EBBTIDE_DUMP's word for no file at all.
+inline constexpr std::string_view kNoDump = "off";
+
 struct EnvVar {
   const char* name;
   const char* default_value;
@@ -34,6 +37,8 @@ struct Config {
   TorchBackend torch_backend = TorchBackend::kAsync;
   std::string run_log_path;           // placeholders filled in; empty: none is written
   std::string coverage_path;          // placeholders filled in; empty: nothing is counted
+  std::string dump_path;              // placeholders filled in; empty: beside the profile
+  int dump_signal = 0;                // 0: none
   std::string trial_path;             // set by `ebbtide verify`: where the trial's outcome goes
   std::vector<uint64_t> trial_sites;  // the sites on trial
   int record_steps = 0;               // 0: to the end
@@ -59,6 +64,9 @@ std::string ProgramIdentity();
 
 // ProgramIdentity from its parts, for tests: argv as in /proc/self/cmdline.
 std::string ProgramIdentityOf(const std::string& executable, const std::vector<std::string>& argv);
+
+// Now, as "2026-11-30T15:04:05Z".
+std::string UtcNow();
 
 // Bytes of host memory that can still be used: the smaller of MemAvailable and what the
 // cgroup (v2, v1) leaves. 0 when neither can be read.

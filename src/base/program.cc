@@ -1,6 +1,7 @@
 // What this process is: the names and identities of config.h.
 #include <elf.h>
 #include <limits.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -178,6 +179,14 @@ std::string FillPath(std::string_view pattern) {
   fill("{host}", HostName);
   fill("{program}", ProgramName);
   return path;
+}
+
+std::string UtcNow() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 std::string ProgramIdentityOf(const std::string& executable, const std::vector<std::string>& argv) {

@@ -1,8 +1,9 @@
-// `ebbtide report`: what a recording or a run log says.
+// `ebbtide report`: what a recording, a run log or a snapshot of memory says.
 #include <cstdio>
 #include <fstream>
 #include <optional>
 
+#include "src/base/live_socket.h"
 #include "src/base/log.h"
 #include "src/cli/options.h"
 #include "src/cli/progress.h"
@@ -10,6 +11,7 @@
 #include "src/profile/encoding.h"
 #include "src/profile/kinds.h"
 #include "src/profile/reader.h"
+#include "src/profile/snapshot.h"
 #include "src/profile/steps.h"
 #include "src/report/composition.h"
 #include "src/report/diff.h"
@@ -17,6 +19,7 @@
 #include "src/report/memory_table.h"
 #include "src/report/names.h"
 #include "src/report/run_log.h"
+#include "src/report/snapshot_table.h"
 #include "src/report/symbols.h"
 
 namespace ebt::cli {
@@ -24,6 +27,10 @@ namespace {
 
 constexpr size_t kDamageShown = 5;
 constexpr size_t kSites = 12;
+constexpr size_t kBeginning = 64;  // bytes that tell what a file is
+constexpr size_t kMostSnapshot = (size_t{16} << 20) + 1;
+
+constexpr pid_t kMostProcesses = 1 << 22;  // Linux's own limit
 
 struct ReportOptions {
   std::string file;
@@ -31,6 +38,7 @@ struct ReportOptions {
   size_t sites = kSites;
   bool json = false;
   ReportFiles files;
+  pid_t live = 0;
 };
 
 int Fail(const absl::Status& status) {
@@ -127,16 +135,47 @@ int ReportRunLog(const ReportOptions& options) {
   return 0;
 }
 
-// One byte tells the two apart; what is wrong behind it, their readers say.
+int ReportSnapshot(const ReportOptions& options, const std::string& text) {
+  const std::string file =
+      options.live > 0 ? fmt::format("process {}", options.live) : options.file;
+  absl::StatusOr<profile::Snapshot> snapshot = profile::ParseSnapshot(text, file);
+  if (!snapshot.ok()) return Fail(snapshot.status());
+  if (!options.json) {
+    report::ResolveNames(snapshot->described);
+    const report::SiteNames names(snapshot->described);
+    Show(report::SnapshotTable(*snapshot, names, options.sites));
+  } else {
+    Show(text);
+  }
+  return 0;
+}
+
+int ReportLive(const ReportOptions& options) {
+  const absl::StatusOr<std::string> answer = AskLive(options.live);
+  return answer.ok() ? ReportSnapshot(options, *answer) : Fail(answer.status());
+}
+
+std::string ReadBeginning(const std::string& path, size_t most) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most, '\0');
+  text.resize(static_cast<size_t>(file.read(text.data(), std::streamsize(most)).gcount()));
+  return text;
+}
+
+// The beginning tells them apart; what is wrong behind it, their readers say.
 int Report(const ReportOptions& options) {
+  if (options.live > 0) return ReportLive(options);
   if (!options.diff.empty()) return ReportDiff(options);
-  const int first = std::ifstream(options.file, std::ios::binary).peek();
-  if (first == static_cast<unsigned char>(profile::kMagic.front())) return ReportRecording(options);
+  const std::string beginning = ReadBeginning(options.file, kBeginning);
+  if (!beginning.empty() && beginning.front() == profile::kMagic.front())
+    return ReportRecording(options);
   if (options.files.wanted())
     return Fail(absl::InvalidArgumentError(
         options.file + ": --html and --trace show a recording (`ebbtide record` writes one)"));
+  if (profile::LooksLikeSnapshot(beginning))
+    return ReportSnapshot(options, ReadBeginning(options.file, kMostSnapshot));
   // What cannot be read, or is empty, is for the run log's reader to say.
-  if (first == '{' || first == std::ifstream::traits_type::eof()) return ReportRunLog(options);
+  if (beginning.empty() || beginning.front() == '{') return ReportRunLog(options);
   return Fail(absl::InvalidArgumentError(
       fmt::format("{} is neither a recording (`ebbtide record` writes one) nor a run log (`ebbtide "
                   "run --log FILE`)",
@@ -149,22 +188,35 @@ void AddReport(Invocation& invocation) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* report = invocation.app.add_subcommand(
       "report", "Say what fills the memory of a recorded job, or what a run moved and waited for");
-  SetSynopsis(report, "FILE [--diff OTHER] [--sites N] [--json] [--html FILE] [--trace FILE]");
-  report
-      ->add_option("FILE", options->file,
-                   "Recording of `ebbtide record`, or log of `ebbtide run --log`")
-      ->required();
+  SetSynopsis(report,
+              "FILE|--live PID [--diff OTHER] [--sites N] [--json] [--html FILE] [--trace FILE]");
+  CLI::Option* file = report->add_option("FILE", options->file,
+                                         "Recording of `ebbtide record`, log of `ebbtide run "
+                                         "--log`, or what a refused allocation left "
+                                         "(.oom-N.json)");
+  CLI::Option* live =
+      report
+          ->add_option(
+              "--live", options->live,
+              "Ask a running process of yours that is being recorded what fills its memory")
+          ->type_name("PID")
+          ->check(CLI::Range(1, kMostProcesses))
+          ->excludes(file);
   report
       ->add_option(
           "--diff", options->diff,
           "A second recording: what differs in it from FILE (of before and after, or of two ranks)")
-      ->type_name("OTHER");
+      ->type_name("OTHER")
+      ->excludes(live);
   report->add_option("--sites", options->sites, "How many sites are listed (default: 12)")
       ->type_name("N");
   report->add_flag("--json", options->json, "Print everything as one JSON object");
   AddReportFileOptions(report, options->files);
-  report->footer("Exit code: 0; 125 when the file cannot be read or is neither of the two.");
+  report->footer(
+      "Exit code: 0; 125 when the file cannot be read or is none of these, or the process does not "
+      "answer.");
   report->callback([&invocation, options] {
+    if (options->live == 0 && options->file.empty()) throw CLI::RequiredError("FILE");
     if (invocation.has_command) throw CLI::ExtrasError({"--"});
     invocation.action = [options] { return Report(*options); };
   });

@@ -10,12 +10,14 @@ namespace {
 // The driver serves small allocations from pieces of this size.
 constexpr uint64_t kDriverPiece = 2 * kMiB;
 
+bool AskMemory(const DriverApi& driver, size_t& free, size_t& total) {
+  return driver.fn_cuMemGetInfo_v2 != nullptr &&
+         driver.fn_cuMemGetInfo_v2(&free, &total) == CUDA_SUCCESS && free <= total;
+}
+
 bool UsedBytes(const DriverApi& driver, uint64_t& used) {
   size_t free = 0, total = 0;
-  if (driver.fn_cuMemGetInfo_v2 == nullptr ||
-      driver.fn_cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS || free > total) {
-    return false;
-  }
+  if (!AskMemory(driver, free, total)) return false;
   used = total - free;
   return true;
 }
@@ -53,19 +55,32 @@ void DeviceWatch::Allocated(const ebt_alloc& request, CUcontext context, CUdevic
   peak_ = used;
 }
 
-void DeviceWatch::Sample() {
+// Makes the watched context current. False: there is none.
+bool DeviceWatch::EnterContext(CUdevice* device) {
   CUcontext context = nullptr;
   {
     std::lock_guard lock(mutex_);
     context = context_;
+    *device = device_;
   }
+  return context != nullptr && driver_.fn_cuCtxSetCurrent != nullptr &&
+         driver_.fn_cuCtxSetCurrent(context) == CUDA_SUCCESS;
+}
+
+void DeviceWatch::Sample() {
+  CUdevice device = 0;
   uint64_t used = 0;
-  if (context == nullptr || driver_.fn_cuCtxSetCurrent == nullptr ||
-      driver_.fn_cuCtxSetCurrent(context) != CUDA_SUCCESS || !UsedBytes(driver_, used)) {
-    return;
-  }
+  if (!EnterContext(&device) || !UsedBytes(driver_, used)) return;
   std::lock_guard lock(mutex_);
   peak_ = std::max(peak_, used);
+}
+
+void DeviceWatch::Memory(CUdevice device, uint64_t& free_bytes, uint64_t& total_bytes) {
+  CUdevice watched = 0;
+  size_t free = 0, total = 0;
+  if (!EnterContext(&watched) || watched != device || !AskMemory(driver_, free, total)) return;
+  free_bytes = free;
+  total_bytes = total;
 }
 
 void DeviceWatch::ContextGone(CUcontext context) {

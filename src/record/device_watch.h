@@ -27,6 +27,9 @@ class DeviceWatch {
   // going away meanwhile. Errors are ignored: there is nothing to measure, then.
   void Sample();
 
+  // Bytes of `device` now, where it is the one that is watched; else both stay. As Sample.
+  void Memory(CUdevice device, uint64_t& free_bytes, uint64_t& total_bytes);
+
   void ContextGone(CUcontext context);
 
   // That of the first allocation, NULL before it and once it is gone.
@@ -37,6 +40,7 @@ class DeviceWatch {
   void Metadata(std::map<std::string, std::string>& changed);
 
  private:
+  bool EnterContext(CUdevice* device);
   uint64_t BytesOfFirst(const ebt_alloc& request, CUdevice device) const;
 
   const DriverApi& driver_;

@@ -10,7 +10,9 @@
 
 #include "src/base/log.h"
 #include "src/driver/current_context.h"
+#include "src/record/following.h"
 #include "src/record/launch_scan.h"
+#include "src/record/memory_watch.h"
 #include "src/record/recorder_state.h"
 #include "src/record/writer_thread.h"
 
@@ -35,8 +37,7 @@ uint16_t StreamNumber(RecorderState& state, const ThreadBuffer& buffer, CUstream
 
 // Waits until there is room again. The lock of no buffer is held here.
 void WaitForRoom(RecorderState& state) {
-  while (state.recording.load(std::memory_order_relaxed) &&
-         state.buffers.in_flight() > state.options.max_bytes_in_flight) {
+  while (Following(state) && state.buffers.in_flight() > state.options.max_bytes_in_flight) {
     if (state.waits.fetch_add(1, std::memory_order_relaxed) >= kMostWaits) {
       return state.TurnOff("the profile's disk cannot keep up with the events");
     }
@@ -141,6 +142,11 @@ void NoteLaunchOn(RecorderState& state, CUstream stream) {
     state.launched.store(true, std::memory_order_relaxed);
 }
 
+// Of launches that nobody looked at.
+void PushBareLaunches(RecorderState& state, ThreadBuffer& buffer, uint32_t launches) {
+  if (launches > 0) Push(state, buffer, {.kind = RecordKind::kLaunch, .bytes = launches});
+}
+
 void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
   state.clock.Record(stream, StreamNumber(state, buffer, stream));
 }
@@ -148,10 +154,16 @@ void RecordMark(RecorderState& state, ThreadBuffer& buffer, CUstream stream) {
 }  // namespace
 
 void RecorderState::TurnOff(const char* reason) noexcept {
-  if (!recording.exchange(false)) return;
-  stopped_because = reason;
+  const bool recorded = recording.exchange(false);
+  if (!watching.exchange(false) && !recorded) return;
   closing = true;
-  Log(LogLevel::kWarning, "recording stopped: {}; {} keeps what came before", reason, file.path());
+  if (recorded) {
+    stopped_because = reason;
+    Log(LogLevel::kWarning, "recording stopped: {}; {} keeps what came before", reason,
+        file.path());
+  } else {
+    Log(LogLevel::kWarning, "refused allocations are no longer looked at: {}", reason);
+  }
   Wake();
 }
 
@@ -187,9 +199,20 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const DriverApi& driv
 
 Recorder::~Recorder() { Close(); }
 
+// While recording.
 template <typename Body>
 void Recorder::Take(Body&& body) noexcept {
-  if (!state_->recording.load(std::memory_order_relaxed)) return;
+  if (Recording(*state_)) Shielded(body);
+}
+
+// Also when allocations alone are followed.
+template <typename Body>
+void Recorder::Follow(Body&& body) noexcept {
+  if (Following(*state_)) Shielded(body);
+}
+
+template <typename Body>
+void Recorder::Shielded(Body&& body) noexcept {
   try {
     body(*state_, state_->buffers.OfThisThread());
   } catch (...) {
@@ -198,7 +221,7 @@ void Recorder::Take(Body&& body) noexcept {
 }
 
 void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     const Place place = CurrentPlace(state, buffer);
     state.watch.Allocated(request, place.context, place.device);
     const uint32_t block = state.next_block.fetch_add(1, std::memory_order_relaxed);
@@ -209,6 +232,7 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
       state.live.Add(ptr, request.bytes, block, place.context, stale);
     }
     PushFrees(state, buffer, stale);
+    const Origin origin = OriginOf(state, request.bytes);
     Push(state, buffer,
          {.kind = RecordKind::kAlloc,
           .alloc = static_cast<profile::AllocKind>(request.kind),
@@ -216,24 +240,25 @@ void Recorder::Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept {
           .stream = StreamNumber(state, buffer, request.stream),
           .block = block,
           .bytes = request.bytes,
-          .site = state.options.site(),
-          .fingerprint = state.options.fingerprint(),
+          .site = origin.site,
+          .fingerprint = origin.fingerprint,
           .address = ptr});
   });
 }
 
 void Recorder::Refused(const ebt_alloc& request, CUresult result) noexcept {
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return;
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    const Place place = CurrentPlace(state, buffer);
+    if (!Recording(state)) PushBareLaunches(state, buffer, TakeBareLaunches(state));
     Push(state, buffer,
-         {.kind = RecordKind::kFailed,
-          .stream = StreamNumber(state, buffer, request.stream),
-          .bytes = request.bytes});
+         RefusalEvent(state, request, StreamNumber(state, buffer, request.stream), place.device));
+    AwaitTold(state);
   });
 }
 
 void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     uint32_t block = 0;
     if (!state.live.Remove(ptr, block)) return;
     const uint16_t number = ordered ? StreamNumber(state, buffer, stream) : uint16_t{0};
@@ -242,7 +267,8 @@ void Recorder::Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept {
 }
 
 void Recorder::Launched(const ebt_launch& launch) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (!Recording(state)) return PushBareLaunches(state, buffer, CountBareLaunch(state));
     const FunctionLayout* layout = state.functions.Find(launch.function);
     if (layout == nullptr) return;
     std::vector<uint32_t> own;
@@ -278,12 +304,15 @@ void Recorder::Copied(const ebt_copy& copy) noexcept {
 }
 
 void Recorder::Marked(int what, const char* name) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    const bool recording = Recording(state);
     if (what == EBT_MARK_PHASE) {
-      if (name != nullptr) Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
+      if (name != nullptr && recording)
+        Push(state, buffer, {.kind = RecordKind::kPhase, .phase = name});
       return;
     }
-    if (state.launched.load(std::memory_order_relaxed)) {
+    if (!recording) PushBareLaunches(state, buffer, TakeBareLaunches(state));
+    if (recording && state.launched.load(std::memory_order_relaxed)) {
       RecordMark(state, buffer, state.last_launch_stream.load(std::memory_order_relaxed));
     }
     Push(state, buffer, {.kind = RecordKind::kStep});
@@ -337,7 +366,8 @@ void Recorder::CaptureEnded() noexcept {
 }
 
 void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
+    if (!Recording(state)) return PushBareLaunches(state, buffer, CountBareLaunch(state));
     if (stream != nullptr && state.clock.Due()) RecordMark(state, buffer, stream);
     Push(state, buffer,
          {.kind = RecordKind::kGraph,
@@ -347,7 +377,7 @@ void Recorder::GraphLaunched(void* exec, CUstream stream) noexcept {
 }
 
 void Recorder::StreamDestroyed(CUstream stream) noexcept {
-  Take([&](RecorderState& state, ThreadBuffer&) {
+  Follow([&](RecorderState& state, ThreadBuffer&) {
     state.streams.Forget(reinterpret_cast<uint64_t>(stream));
     // A step is marked on the last launch's stream. Falling back to the legacy one would make
     // streams wait for each other that did not before.
@@ -386,7 +416,7 @@ void Recorder::LeaveContext(CUcontext context) noexcept {
 // Not while the writer is held: events may have to wait for it.
 void Recorder::FreeBlocksOf(CUcontext context) noexcept {
   if (state_->abandoned.load(std::memory_order_relaxed)) return;
-  Take([&](RecorderState& state, ThreadBuffer& buffer) {
+  Follow([&](RecorderState& state, ThreadBuffer& buffer) {
     std::vector<uint32_t> gone;
     state.live.RemoveContext(context, gone);
     PushFrees(state, buffer, gone);
@@ -399,6 +429,7 @@ void Recorder::Close() noexcept {
     return;
   }
   state_->recording = false;
+  state_->watching = false;
   state_->closing = true;
   bool finished = false;
   {
@@ -417,7 +448,9 @@ void Recorder::Close() noexcept {
 
 void Recorder::AfterFork() noexcept {
   state_->recording = false;
+  state_->watching = false;
   state_->abandoned = true;
+  state_->live_socket.AfterFork();
   state_->file.AbandonAfterFork();
   // The thread exists in the parent alone: its handle can be neither joined nor detached here.
   static_cast<void>(thread_.release());

@@ -28,9 +28,13 @@ struct RecorderOptions {
   int* (*guard)() = nullptr;
   // Memory of events that are not written yet, all threads together. Above it a recording thread
   // waits, and once they have waited a second in all the recorder turns itself off with one line.
-  // The writer needs 13 MiB on top, however many events there are, and 16 bytes a launch (up to
+  // The writer needs 16 MiB on top, however many events there are, and 16 bytes a launch (up to
   // 80 MiB) while it looks for steps; what is known of live blocks, sites and functions stays.
   size_t max_bytes_in_flight = size_t{64} << 20;
+  // EBBTIDE_DUMP, placeholders filled in: where it goes what fills the memory, see
+  // snapshot_files.h.
+  // kNoDump: nowhere, and allocations are not followed behind a complete recording.
+  std::string dump_path;
   // What says where an allocation comes from; tests put their own.
   uint64_t (*site)() noexcept = callsite::Capture;
   uint64_t (*fingerprint)() noexcept = callsite::Fingerprint;
@@ -38,8 +42,12 @@ struct RecorderOptions {
 
 // The functions named after hooks are called from inside them: thread-safe, they never throw,
 // never fail and hold no lock while the driver is called. Once recording() is false they return
-// at once. What goes wrong (full disk, a writer that cannot keep up, no memory) is said in one
-// line and ends the recording; the profile keeps what it had.
+// at once; but where that is because the wanted steps are complete, allocations go on being
+// followed, with their sites. What goes wrong (full disk, a writer that cannot keep up, no memory)
+// is said in one line and ends the recording; the profile keeps what it had.
+//
+// A refused allocation leaves a file that says what filled the memory (profile::SnapshotFiles), and
+// any process of the user can ask for the same (LiveSocket, DumpSignalCame).
 class Recorder {
  public:
   // Opens the profile and starts the writer thread. `driver` is copied. A file that is there
@@ -49,8 +57,10 @@ class Recorder {
                                                           RecorderOptions options);
   ~Recorder();  // Close
 
-  void Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept;   // after the driver's call
-  void Refused(const ebt_alloc& request, CUresult result) noexcept;     // after the driver's call
+  void Allocated(const ebt_alloc& request, CUdeviceptr ptr) noexcept;  // after the driver's call
+  // After the driver's call. Waits until the file is there, for the program may not live long: a
+  // fifth of a second at most, and a quarter in all threads and the whole recording together.
+  void Refused(const ebt_alloc& request, CUresult result) noexcept;
   void Freed(CUdeviceptr ptr, CUstream stream, bool ordered) noexcept;  // before it
   void Launched(const ebt_launch& launch) noexcept;                     // before it
   void Copied(const ebt_copy& copy) noexcept;                           // before it
@@ -89,6 +99,10 @@ class Recorder {
   explicit Recorder(std::shared_ptr<RecorderState> state);
   template <typename Body>
   void Take(Body&& body) noexcept;
+  template <typename Body>
+  void Follow(Body&& body) noexcept;
+  template <typename Body>
+  void Shielded(Body&& body) noexcept;
 
   std::shared_ptr<RecorderState> state_;  // the writer thread has it too and may outlive us
   std::unique_ptr<std::thread> thread_;

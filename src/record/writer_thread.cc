@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "src/base/config.h"
 #include "src/base/log.h"
@@ -23,6 +24,7 @@ constexpr auto kRound = milliseconds(50);
 // Rounds between two looks at whether the program has gone and left us behind.
 constexpr uint64_t kRoundsAlone = 5;
 // How long the end waits for the GPU to reach the last marks.
+constexpr size_t kMostKnownSites = size_t{1} << 16;
 constexpr int kMarkRounds = 20;
 constexpr long kMarkRoundNs = 5000000;
 
@@ -35,14 +37,6 @@ std::string CommandLine() {
   while (!text.empty() && text.back() == '\0') text.pop_back();
   std::replace(text.begin(), text.end(), '\0', ' ');
   return text;
-}
-
-std::string UtcNow() {
-  const time_t now = time(nullptr);
-  tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  return {text, strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
 }  // namespace
@@ -95,27 +89,34 @@ void WriterThread::Run() noexcept {
     state_.TurnOff("no memory to write the profile");
   }
   state_.recording = false;
+  state_.watching = false;
   std::lock_guard lock(state_.mutex);
   state_.finished = true;
   state_.done.notify_all();
+  state_.told.notify_all();
 }
 
 void WriterThread::Loop() {
   const RelaxedCapture relaxed(state_.driver);
-  absl::Status status = state_.file.AddMetadata(FirstMetadata());
+  const std::map<std::string, std::string> metadata = FirstMetadata();
+  memory_.emplace(state_, metadata);
+  absl::Status status = state_.file.AddMetadata(metadata);
   for (uint64_t round = 1; status.ok() && WaitForWork(); ++round) {
     status = Round();
     if (round % kRoundsAlone == 0 && ProgramThreadsAreGone()) break;
   }
   if (status.ok()) status = Finish();
+  if (status.ok() && state_.watching) Watch();
+  memory_->Finish();
   if (status.ok()) return;
   const bool was_recording = state_.recording.exchange(false);
   Log(LogLevel::kWarning, "{}{}", was_recording ? "recording stopped: " : "",
       std::string(status.message()));
 }
 
-bool WriterThread::WaitForWork() {
-  if (complete_) return false;
+bool WriterThread::WaitForWork() { return !complete_ && Wait(); }
+
+bool WriterThread::Wait() {
   std::unique_lock lock(state_.mutex);
   if (!state_.closing) {
     state_.wake.wait_until(lock, std::chrono::system_clock::now() + kRound);
@@ -180,19 +181,73 @@ absl::Status WriterThread::Round() {
   }
   if (absl::Status status = state_.file.Flush(); !status.ok()) return status;
   complete_ = steps_.Enough();
+  memory_->Round();
   return absl::OkStatus();
 }
 
 absl::Status WriterThread::WriteEvents() {
-  for (const EventRecord& event : events_) steps_.Add(event);
-  absl::Status status = state_.file.AppendEvents(events_);
+  const absl::Span<const EventRecord> events = Recorded();
+  memory_->Add(events);
+  for (const EventRecord& event : events) {
+    steps_.Add(event);
+    if (event.kind == RecordKind::kAlloc) LearnSite(event);
+  }
+  if (events.size() < events_.size()) {
+    memory_->LaunchesBecomeBare();
+    memory_->Add(absl::MakeConstSpan(events_).subspan(events.size()));
+  }
+  const absl::Status status = state_.file.AppendEvents(events);
   events_.clear();
   state_.buffers.Release();
   return status;
 }
 
-absl::Status WriterThread::Finish() {
+// For what comes behind a complete recording.
+void WriterThread::LearnSite(const EventRecord& event) {
+  if (state_.options.stop_after_steps == 0 || event.fingerprint == 0 ||
+      known_sites_.size() >= kMostKnownSites) {
+    return;
+  }
+  const auto [known, fresh] =
+      known_sites_.try_emplace(SiteKey(event.fingerprint, event.bytes), event.site);
+  if (!fresh && known->second != event.site) known->second = 0;
+}
+
+absl::Span<const EventRecord> WriterThread::Recorded() const {
+  const auto end =
+      std::partition_point(events_.begin(), events_.end(),
+                           [this](const EventRecord& event) { return event.sequence < end_; });
+  return {events_.data(), static_cast<size_t>(end - events_.begin())};
+}
+
+// Every thread that finds the recording ended gives its events numbers from `end_` on.
+void WriterThread::StopRecording() {
+  if (complete_ && !state_.closing && state_.options.dump_path != kNoDump) {
+    state_.known_sites = std::move(known_sites_);
+    state_.watching = true;
+    end_ = state_.buffers.sequence();
+  }
   state_.recording = false;
+}
+
+void WriterThread::Watch() {
+  memory_->LaunchesBecomeBare();
+  bool open = true;
+  for (uint64_t round = 1; open; ++round) {
+    open = Wait() && (round % kRoundsAlone != 0 || !ProgramThreadsAreGone());
+    bool more = true;
+    while (more) {
+      more = state_.buffers.Drain(events_);
+      memory_->Add(events_);
+      events_.clear();
+      state_.buffers.Release();
+    }
+    memory_->Round();
+  }
+}
+
+absl::Status WriterThread::Finish() {
+  StopRecording();
   if (absl::Status status = Round(); !status.ok()) return status;
   for (int i = 0; i < kMarkRounds && state_.clock.waiting() > 0; ++i) {
     const timespec pause{.tv_sec = 0, .tv_nsec = kMarkRoundNs};

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "src/profile/steps.h"
+#include "src/record/memory_watch.h"
 #include "src/record/recorder_state.h"
 
 namespace ebt::record {
@@ -49,6 +51,12 @@ class WriterThread {
  private:
   void Loop();
   bool WaitForWork();  // false: finish
+  bool Wait();         // for a round; false: the recorder is closed
+  // The recording is complete: follows the memory until the recorder is closed.
+  void Watch();
+  void StopRecording();
+  void LearnSite(const EventRecord& event);
+  absl::Span<const EventRecord> Recorded() const;  // of events_, what belongs to the recording
   absl::Status Round();
   absl::Status WriteTables();
   absl::Status WriteEvents();  // of events_
@@ -63,6 +71,10 @@ class WriterThread {
   size_t sites_written_ = 0;
   uint32_t functions_written_ = 0;
   bool complete_ = false;  // the wanted steps have been seen
+  // The first event behind the recording.
+  uint64_t end_ = profile::kNever;
+  absl::flat_hash_map<uint64_t, uint64_t> known_sites_;  // RecorderState's in the making
+  std::optional<MemoryWatch> memory_;                    // while the thread runs
 };
 
 }  // namespace ebt::record

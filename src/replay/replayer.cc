@@ -184,7 +184,7 @@ bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& re
       space.swap()->MakeRoom(home.offset, request.bytes))
     outcome = take();
   if (outcome != Arena::Outcome::kServed) return false;
-  *block = {arena, home.offset, request.bytes, nullptr, cold, home.swapped ? slot.site : 0};
+  *block = {arena, home.offset, request.bytes, nullptr, cold, slot.site};
   return true;
 }
 

@@ -20,6 +20,7 @@
 #include "src/base/config.h"
 #include "src/base/mutex.h"
 #include "src/plan/plan.h"
+#include "src/profile/snapshot_files.h"
 #include "src/replay/cold_homes.h"
 #include "src/replay/matcher.h"
 #include "src/replay/points.h"
@@ -38,6 +39,7 @@ struct ReplayOptions {
   std::vector<uint64_t> trial_sites;
   std::string run_log_path;   // empty: none
   std::string plan_path;      // for the run log
+  std::string dump_path;      // EBBTIDE_DUMP: where it goes what filled the memory
   uint64_t budget = 0;        // bytes of device memory the process is told it has; 0: all
   uint64_t host_budget = 0;   // bytes of host memory for cold blocks
   int* (*guard)() = nullptr;  // the calling thread's re-entrancy guard
@@ -52,6 +54,9 @@ class Replayer {
   bool Alloc(const ebt_alloc& request, CUdeviceptr* ptr, CUresult* result);
   bool Free(CUdeviceptr ptr, CUstream stream, bool ordered, CUresult* result);
   void Native(const ebt_alloc& request, CUdeviceptr ptr);  // the driver served it
+  // The driver refused it: a file says what filled the memory (profile::SnapshotFiles), beside the
+  // run log, else beside the plan.
+  void Refused(const ebt_alloc& request, CUresult result);
   // Before the driver's call. True: Touched is to be called by the same thread right after it.
   bool Launch(const ebt_launch& launch);
   bool Copy(const ebt_copy& copy);
@@ -102,7 +107,7 @@ class Replayer {
     uint64_t bytes;     // as requested
     CUmemoryPool pool;  // whose counters it is in; NULL: linear memory
     bool cold;
-    uint64_t site;             // of a block that moves or is on trial
+    uint64_t site;             // 0: not planned
     uint64_t id = 0;           // CU_POINTER_ATTRIBUTE_BUFFER_ID; 0: nobody has asked for it yet
     bool sync_memops = false;  // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
   };
@@ -148,6 +153,9 @@ class Replayer {
   void TrialFaulted(const tier::Fault& fault) ABSL_LOCKS_EXCLUDED(mutex_);
   // A step is over, and the first work of the next one has begun.
   void ReportSteps();
+
+  profile::Snapshot TakeSnapshot(Space& space) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Describe(profile::Snapshot& snapshot) const;
 
   void LaunchPoints(CUstream stream);
   void Perform(const std::vector<const Point*>& due, CUstream stream);
@@ -213,6 +221,9 @@ class Replayer {
   uint64_t warm_live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t warm_peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   PoolCounters pools_;
+
+  Mutex refusals_mutex_;
+  std::unique_ptr<profile::SnapshotFiles> refusals_ ABSL_GUARDED_BY(refusals_mutex_);
 };
 
 }  // namespace ebt::replay

@@ -106,6 +106,10 @@ RunSample Replayer::Sample() {
 }
 
 void Replayer::Finish() {
+  {
+    MutexLock lock(&refusals_mutex_);
+    if (refusals_ != nullptr) refusals_->Finish();
+  }
   const std::shared_ptr<Space> space = AnySpace();
   if (!space) return;
   if (space->swap()) space->swap()->Finish();

@@ -58,6 +58,7 @@ void Allocated(const ebt_alloc* request, CUdeviceptr ptr) {
 void AllocFailed(const ebt_alloc* request, CUresult result) {
   Shielded([&] {
     if (auto* recorder = g_engine->recorder()) recorder->Refused(*request, result);
+    if (auto* replayer = g_engine->replayer()) replayer->Refused(*request, result);
   });
 }
 

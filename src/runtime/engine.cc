@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/dump_signal.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/callsite/callsite.h"
@@ -80,6 +81,7 @@ bool Engine::PrepareReplay() {
   options.trial_sites = config_.trial_sites;
   options.run_log_path = config_.run_log_path;
   options.plan_path = config_.plan_path;
+  options.dump_path = config_.dump_path;
   options.budget = budget;
   options.host_budget = HostBudget(config_);
   options.guard = front_.guard;
@@ -102,11 +104,13 @@ record::Recorder* Engine::CreateRecorder() {
   options.stop_after_steps = static_cast<uint64_t>(config_.record_steps);
   if (!config_.step_kernel.empty()) options.metadata["step_kernel"] = config_.step_kernel;
   options.guard = front_.guard;
+  options.dump_path = config_.dump_path;
   auto recorder = record::Recorder::Create(driver_, std::move(options));
   if (!recorder.ok()) {
     Log(LogLevel::kWarning, "{}: nothing is recorded", Message(recorder.status()));
     return nullptr;
   }
+  if (config_.dump_signal > 0) CatchDumpSignal(config_.dump_signal);
   recorder_owner_ = *std::move(recorder);
   recorder_.store(recorder_owner_.get(), std::memory_order_release);
   return recorder_owner_.get();

@@ -1,6 +1,7 @@
 #include "src/base/config.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -73,6 +74,22 @@ TEST(ParseConfig, UnreadableBudgetIsNoLimitAndSaysSo) {
   EXPECT_EQ(config.budget, 0u);
   ASSERT_EQ(config.complaints.size(), 1u);
   EXPECT_NE(config.complaints[0].find("EBBTIDE_BUDGET: size \"lots\""), std::string::npos);
+}
+
+TEST(ParseConfig, SignalIsOneThatIsFreeForOthersOrNone) {
+  EXPECT_EQ(ParseConfig({}).dump_signal, 0);
+  EXPECT_EQ(ParseConfig({"EBBTIDE_DUMP_SIGNAL=usr2"}).dump_signal, SIGUSR2);
+  const Config config = ParseConfig({"EBBTIDE_DUMP_SIGNAL=TERM"});
+  EXPECT_EQ(config.dump_signal, 0);
+  ASSERT_EQ(config.complaints.size(), 1u);
+  EXPECT_EQ(config.complaints[0],
+            "EBBTIDE_DUMP_SIGNAL=TERM is not understood; accepted: USR1, USR2, URG, WINCH, RTMIN+0 "
+            "to RTMIN+30; none is caught");
+}
+
+TEST(ParseConfig, DumpPathIsFilledIn) {
+  EXPECT_EQ(ParseConfig({}).dump_path, "");
+  EXPECT_EQ(ParseConfig({"EBBTIDE_DUMP=/d/{pid}"}).dump_path, "/d/" + std::to_string(getpid()));
 }
 
 TEST(ParseConfig, FirstOfTwoEntriesCountsAsForGetenv) {

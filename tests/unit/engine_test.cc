@@ -286,6 +286,11 @@ class EngineTest : public test::SimulatedDevice {
   }
 };
 
+// One allocation is refused.
+const char kRefusedFile[] = ".oom-1.json";
+const char kRefusedLine[] =
+    "ebbtide: engine_test asked for [^\n]*\\.oom-1\\.json says what filled the memory\n";
+
 TEST_F(EngineTest, OffThereIsNoCore) {
   EXPECT_EXIT(ExpectNothingAndExit("off"), testing::ExitedWithCode(0), testing::Eq(""));
 }
@@ -310,7 +315,9 @@ TEST_F(EngineTest, DriverThatLacksAFunctionIsNamed) {
 
 TEST_F(EngineTest, RecordServesNothingAndWritesWhatItSaw) {
   unlink(Path(".ebp").c_str());
-  EXPECT_EXIT(UseAndExit("record", context_), testing::ExitedWithCode(0), testing::Eq(""));
+  unlink(Path(kRefusedFile).c_str());
+  EXPECT_EXIT(UseAndExit("record", context_), testing::ExitedWithCode(0),
+              testing::MatchesRegex(kRefusedLine));
   const auto profile = profile::ReadProfile(Path(".ebp"));
   ASSERT_TRUE(profile.ok()) << profile.status();
   EXPECT_FALSE(profile->truncated);
@@ -331,11 +338,15 @@ TEST_F(EngineTest, RecordServesNothingAndWritesWhatItSaw) {
                                       [](const profile::Block& block) { return block.exported; });
   EXPECT_EQ(exported, 1);
   unlink(Path(".ebp").c_str());
+  EXPECT_EQ(unlink(Path(kRefusedFile).c_str()), 0);
 }
 
 TEST_F(EngineTest, ReplayServesWhatThePlanKnows) {
   PutPlan(ProgramIdentity());
-  EXPECT_EXIT(UseAndExit("replay", context_), testing::ExitedWithCode(0), testing::Eq(""));
+  unlink(Path(kRefusedFile).c_str());
+  EXPECT_EXIT(UseAndExit("replay", context_), testing::ExitedWithCode(0),
+              testing::MatchesRegex(kRefusedLine));
+  EXPECT_EQ(unlink(Path(kRefusedFile).c_str()), 0);
 }
 
 TEST_F(EngineTest, ReplayWithAnotherProgramsPlanSaysSoInOneLine) {

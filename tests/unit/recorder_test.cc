@@ -58,7 +58,10 @@ class RecorderTest : public testing::Test {
     fake.events_recorded = 0;
     fake.events_created = 0;
   }
-  ~RecorderTest() override { unlink(path_.c_str()); }
+  ~RecorderTest() override {
+    unlink(path_.c_str());
+    unlink((path_ + ".oom-1.json").c_str());  // of the test that is refused memory
+  }
 
   std::unique_ptr<Recorder> Start(RecorderOptions options = {}) {
     options.path = path_;
