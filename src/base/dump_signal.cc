@@ -17,11 +17,17 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 // Written before the handler is there.
 struct sigaction before;
 
+// Both handlers are one field, and "default" and "ignored" mean the same in it whatever the flags.
+bool Handles(const struct sigaction& action) {
+  return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN;
+}
+
 void Catch(int number, siginfo_t* info, void* context) {
   came.store(true, std::memory_order_relaxed);
+  if (!Handles(before)) return;
   if ((before.sa_flags & SA_SIGINFO) != 0) {
-    if (before.sa_sigaction != nullptr) before.sa_sigaction(number, info, context);
-  } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+    before.sa_sigaction(number, info, context);
+  } else {
     before.sa_handler(number);
   }
 }
@@ -49,8 +55,7 @@ void CatchDumpSignal(int number) {
   static std::atomic<bool> caught{false};
   if (caught.exchange(true) || sigaction(number, nullptr, &before) != 0) return;
   struct sigaction ours {};
-  const bool theirs = (before.sa_flags & SA_SIGINFO) != 0 ||
-                      (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+  const bool theirs = Handles(before);
   ours.sa_sigaction = &Catch;
   ours.sa_mask = before.sa_mask;
   // A program's own handler keeps what it was promised: its stack, interrupted calls. Once only is

@@ -22,7 +22,8 @@ using std::chrono::steady_clock;
 constexpr int kBacklog = 4;
 constexpr int kMostAtOnce = 4;  // of those who ask: the caller has other work
 constexpr timeval kSlowReader{.tv_sec = 0, .tv_usec = 200000};
-constexpr auto kPatience = milliseconds(3000);
+constexpr auto kPatience = milliseconds(3000);      // of who asks
+constexpr auto kSlowestAnswer = milliseconds(200);  // of who answers
 constexpr size_t kMostText = size_t{16} << 20;
 
 // An abstract name: nothing lies in the file system, and nothing stays behind.
@@ -45,7 +46,7 @@ void SendAll(int fd, const std::string& text) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kSlowReader, sizeof(kSlowReader));
   const auto start = steady_clock::now();
   size_t done = 0;
-  while (done < text.size() && steady_clock::now() - start < kPatience) {
+  while (done < text.size() && steady_clock::now() - start < kSlowestAnswer) {
     const ssize_t sent = send(fd, text.data() + done, text.size() - done, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
     if (sent <= 0) return;
@@ -130,10 +131,12 @@ void LiveSocket::Serve(const std::function<std::string()>& answer) {
     const Descriptor asking(accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));
     if (asking.fd < 0) return;
     if (PeerIs(asking.fd, geteuid(), true)) SendAll(asking.fd, answer());
+    // A child that is forked meanwhile holds the descriptor too.
+    shutdown(asking.fd, SHUT_WR);
   }
 }
 
-void LiveSocket::AfterFork() noexcept {
+void LiveSocket::Close() noexcept {
   if (StillOurs()) close(fd_);
   fd_ = -1;
 }
@@ -150,6 +153,11 @@ absl::StatusOr<std::string> AskLive(pid_t pid) {
     return absl::UnavailableError(
         fmt::format("process {} is being asked by others; try again", pid));
   }
+  // A name is the network namespace's: another container's process of this number may have it.
+  ucred peer{};
+  socklen_t peer_size = sizeof(peer);
+  if (getsockopt(asking.fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size) != 0 || peer.pid != pid)
+    return NobodyAnswers(pid);
   // Anybody may bind a name; what another user says of the process is not believed.
   if (!PeerIs(asking.fd, geteuid(), false) && geteuid() != 0) {
     return absl::PermissionDeniedError(

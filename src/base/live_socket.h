@@ -13,7 +13,7 @@
 
 namespace ebt {
 
-// The answering side. Not thread-safe, except for AfterFork.
+// The answering side. Not thread-safe.
 class LiveSocket {
  public:
   // Begins to listen. Where that is impossible (no sockets, the name is taken in another PID
@@ -28,8 +28,8 @@ class LiveSocket {
   // where nobody asks.
   void Serve(const std::function<std::string()>& answer);
 
-  // In the child after a fork, which is another process.
-  void AfterFork() noexcept;
+  // Listens no more. In the child of a fork, which is another process, too.
+  void Close() noexcept;
 
  private:
   bool StillOurs() const;

@@ -69,9 +69,15 @@ const FunctionLayout* FunctionTable::FindShared(void* function, uint64_t epoch) 
   if (known.layout != nullptr && known.layout->sizes == layout->sizes &&
       (name.empty() || names_[known.layout->id] == name))
     return known.layout;
+  const std::pair key(name, layout->sizes);
+  if (known.layout != nullptr && !name.empty()) {
+    if (const auto same = by_name_.find(key); same != by_name_.end())
+      return known.layout = same->second;
+  }
   layout->id = static_cast<uint32_t>(layouts_.size());
   names_.push_back(name.empty() ? fmt::format("kernel#{}", layout->id) : std::move(name));
   known.layout = layouts_.emplace_back(std::move(layout)).get();
+  if (!key.first.empty()) by_name_.emplace(key, known.layout);
   return known.layout;
 }
 

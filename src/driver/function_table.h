@@ -6,6 +6,7 @@
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,10 +15,12 @@
 
 namespace ebt {
 
+using ParamSizes = absl::InlinedVector<uint16_t, 8>;  // of the parameters, in bytes and in order
+
 // Immutable.
 struct FunctionLayout {
   uint32_t id = 0;
-  absl::InlinedVector<uint16_t, 8> sizes;  // of the parameters, in bytes and in order
+  ParamSizes sizes;
 };
 
 // Thread-safe. No lock is held while the driver is asked.
@@ -52,6 +55,9 @@ class FunctionTable {
   const uint64_t serial_;  // tells tables apart
   mutable std::shared_mutex mutex_;
   absl::flat_hash_map<void*, Known> by_handle_;
+  // Where one takes the place of another, what has been there before is what it was: functions that
+  // are loaded in turn for ever are no more than they are.
+  absl::flat_hash_map<std::pair<std::string, ParamSizes>, const FunctionLayout*> by_name_;
   std::vector<std::unique_ptr<FunctionLayout>> layouts_;  // by number; never shrinks
   std::vector<std::string> names_;
 };

@@ -77,7 +77,7 @@ void PutOptional(const std::optional<uint64_t>& value, const char* key, ordered_
 }
 
 // Reads one document. The first fault is kept; what is read behind it does not matter.
-class Parser {
+class SnapshotParser {
  public:
   const std::string& fault() const { return fault_; }
 
@@ -183,7 +183,7 @@ class Parser {
   std::string fault_;
 };
 
-void ParseRefusal(const json& from, Parser& parser, Snapshot& out) {
+void ParseRefusal(const json& from, SnapshotParser& parser, Snapshot& out) {
   const json* refused = parser.Find(from, "refused", json::value_t::object);
   if (refused == nullptr) return;
   out.refusal = SnapshotRefusal{.bytes = parser.Number(*refused, "bytes"),
@@ -195,7 +195,7 @@ void ParseRefusal(const json& from, Parser& parser, Snapshot& out) {
     if (kind == AllocKindName(AllocKind(i))) out.refusal->kind = AllocKind(i);
 }
 
-void ParseMemory(const json& from, Parser& parser, Snapshot& out) {
+void ParseMemory(const json& from, SnapshotParser& parser, Snapshot& out) {
   out.device = static_cast<uint16_t>(std::min<uint64_t>(parser.Number(from, "device"), 0xffff));
   out.total_bytes = parser.Number(from, "total_bytes");
   out.free_bytes = parser.Number(from, "free_bytes");
@@ -219,7 +219,7 @@ void ParseMemory(const json& from, Parser& parser, Snapshot& out) {
   }
 }
 
-void ParseTexts(const json& from, Parser& parser, Snapshot& out) {
+void ParseTexts(const json& from, SnapshotParser& parser, Snapshot& out) {
   if (const json* metadata = parser.Find(from, "process", json::value_t::object)) {
     for (const auto& [key, value] : metadata->items())
       if (value.is_string()) out.metadata[key] = value.get<std::string>();
@@ -294,7 +294,7 @@ absl::StatusOr<Snapshot> ParseSnapshot(std::string_view text, const std::string&
   if (document.is_discarded()) return refuse("is cut off or damaged: no whole JSON");
   if (!document.is_object() || !document.contains(kVersionKey))
     return refuse("is no snapshot of memory");
-  Parser parser;
+  SnapshotParser parser;
   const uint64_t version = parser.Number(document, kVersionKey);
   if (parser.fault().empty() && version != kVersion) {
     return refuse(

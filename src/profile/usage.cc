@@ -12,7 +12,7 @@ namespace ebt::profile {
 namespace {
 
 // Flags, counters and losses: who they go with says nothing.
-constexpr uint64_t kScalarBytes = 64;
+constexpr uint64_t kFewBytes = 64;
 // Of the blocks that a launch names so many may be stale words of its parameters.
 constexpr double kStale = 0.05;
 // The model uses a block when this share of its launches says so, or a smaller one more than once:
@@ -41,7 +41,7 @@ bool IsUpdate(const Profile& profile, const Event& event, const std::vector<bool
   const auto strangers =
       std::count_if(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
         const uint64_t bytes = profile.blocks[block].bytes;
-        return !persistent[block] && bytes > kScalarBytes && !sizes.contains(bytes);
+        return !persistent[block] && bytes > kFewBytes && !sizes.contains(bytes);
       });
   return double(strangers) <= kStale * double(event.touched.size());
 }
@@ -55,7 +55,7 @@ void FindUses(const Profile& profile, Usage& usage) {
     if (event.kind == EventKind::kGraph) usage.use[at] = Usage::Use::kModel;
     const bool names_persistent =
         std::any_of(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
-          return usage.persistent[block] && profile.blocks[block].bytes > kScalarBytes;
+          return usage.persistent[block] && profile.blocks[block].bytes > kFewBytes;
         });
     if (!names_persistent) continue;
     usage.use[at] =
@@ -209,7 +209,7 @@ void TakeInStepCounts(const Profile& profile, const Usage& usage, Usage::Window&
         std::any_of(event.touched.begin(), event.touched.end(),
                     [&](uint32_t block) { return usage.persistent[block]; }) &&
         std::all_of(event.touched.begin(), event.touched.end(), [&](uint32_t block) {
-          return usage.persistent[block] || profile.blocks[block].bytes <= kScalarBytes;
+          return usage.persistent[block] || profile.blocks[block].bytes <= kFewBytes;
         });
     if (!persists) return;
     window.begin = at;

@@ -58,6 +58,7 @@ Stored Store(const EventRecord& event, uint64_t (&numbers)[kMostNumbers]) {
     case RecordKind::kLaunch:
       stored.id = event.function;
       keep(event.shape);
+      keep(event.bytes);  // how many launches it stands for, behind a recording
       break;
     case RecordKind::kGraph:
       stored.id = event.function;
@@ -67,7 +68,11 @@ Stored Store(const EventRecord& event, uint64_t (&numbers)[kMostNumbers]) {
       keep(event.bytes);
       break;
     case RecordKind::kFailed:
+      stored.detail = static_cast<uint8_t>(event.copy);
       keep(event.bytes);
+      keep(event.shape);
+      keep(event.fingerprint);
+      keep(event.address);
       break;
     case RecordKind::kPhase:
       stored.count = static_cast<uint32_t>(std::min(event.phase.size(), kMostText));
@@ -103,6 +108,7 @@ EventRecord Restore(const Stored& stored, const uint64_t* behind) {
     case RecordKind::kLaunch:
       event.function = stored.id;
       event.shape = behind[0];
+      event.bytes = behind[1];
       break;
     case RecordKind::kGraph:
       event.function = stored.id;
@@ -112,7 +118,11 @@ EventRecord Restore(const Stored& stored, const uint64_t* behind) {
       event.bytes = behind[0];
       break;
     case RecordKind::kFailed:
+      event.copy = static_cast<profile::CopyKind>(stored.detail);
       event.bytes = behind[0];
+      event.shape = behind[1];
+      event.fingerprint = behind[2];
+      event.address = behind[3];
       break;
     default:
       event.block = stored.id;

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <mutex>
 
+#include "src/base/config.h"
+
 namespace ebt::record {
 namespace {
 
@@ -16,7 +18,8 @@ constexpr int64_t kMostTellingUs = 250000;  // all threads and the whole recordi
 
 Origin OriginOf(const RecorderState& state, uint64_t bytes) {
   const uint64_t fingerprint = state.options.fingerprint();
-  if (!Recording(state) && fingerprint != 0) {
+  // The sites are there once it watches, which is later than that it no longer records.
+  if (!Recording(state) && state.watching.load(std::memory_order_acquire) && fingerprint != 0) {
     const auto known = state.known_sites.find(SiteKey(fingerprint, bytes));
     if (known != state.known_sites.end() && known->second != 0) return {known->second, fingerprint};
   }
@@ -29,6 +32,7 @@ uint32_t CountBareLaunch(RecorderState& state) {
 }
 
 void AwaitTold(RecorderState& state) {
+  if (state.options.dump_path == kNoDump) return;
   const uint64_t refusal = state.refusals.fetch_add(1) + 1;
   state.Wake();
   if (state.telling_us.load(std::memory_order_relaxed) >= kMostTellingUs) return;

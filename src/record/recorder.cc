@@ -450,7 +450,7 @@ void Recorder::AfterFork() noexcept {
   state_->recording = false;
   state_->watching = false;
   state_->abandoned = true;
-  state_->live_socket.AfterFork();
+  state_->live_socket.Close();
   state_->file.AbandonAfterFork();
   // The thread exists in the parent alone: its handle can be neither joined nor detached here.
   static_cast<void>(thread_.release());

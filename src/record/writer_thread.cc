@@ -90,6 +90,7 @@ void WriterThread::Run() noexcept {
   }
   state_.recording = false;
   state_.watching = false;
+  state_.live_socket.Close();  // who asks from now on hears that nobody answers
   std::lock_guard lock(state_.mutex);
   state_.finished = true;
   state_.done.notify_all();
@@ -196,7 +197,7 @@ absl::Status WriterThread::WriteEvents() {
     memory_->LaunchesBecomeBare();
     memory_->Add(absl::MakeConstSpan(events_).subspan(events.size()));
   }
-  const absl::Status status = state_.file.AppendEvents(events);
+  absl::Status status = state_.file.AppendEvents(events);
   events_.clear();
   state_.buffers.Release();
   return status;

@@ -14,10 +14,6 @@ namespace {
 constexpr size_t kNameWidth = 45;
 constexpr size_t kFunctionWidth = 60;
 
-double Percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : 100 * double(part) / double(whole);
-}
-
 std::string Mean(double bytes) { return FormatSize(static_cast<uint64_t>(bytes)); }
 
 std::string Metadata(const profile::Profile& profile, const char* key) {

@@ -17,13 +17,9 @@ using profile::SnapshotStep;
 using profile::StepsBy;
 
 constexpr size_t kWidth = 100;
-constexpr size_t kSiteWidth = 45;
-constexpr size_t kHeadWidth = kWidth - 11;
+constexpr size_t kPlaceWidth = 45;
+constexpr size_t kLineWidth = kWidth - 11;
 constexpr size_t kStepSiteWidth = 46;
-
-double Percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : 100 * double(part) / double(whole);
-}
 
 std::string Metadata(const Snapshot& it, const char* key) {
   const auto found = it.metadata.find(key);
@@ -37,11 +33,11 @@ void PrintHead(const Snapshot& it, Text& out) {
   std::erase(words, "");
   Print(out, "Process    {}\n",
         words.empty() ? "an unknown one"
-                      : Shortened(fmt::format("{}", fmt::join(words, ", ")), kHeadWidth));
+                      : Shortened(fmt::format("{}", fmt::join(words, ", ")), kLineWidth));
   words = {Metadata(it, "gpu"), Metadata(it, "time")};
   std::erase(words, "");
   if (!words.empty())
-    Print(out, "           {}\n", Shortened(fmt::format("{}", fmt::join(words, ", ")), kHeadWidth));
+    Print(out, "           {}\n", Shortened(fmt::format("{}", fmt::join(words, ", ")), kLineWidth));
 }
 
 std::string NameOf(uint64_t site, const Snapshot& it, const SiteNames& names) {
@@ -58,7 +54,7 @@ void PrintRefusal(const Snapshot& it, const SiteNames& names, Text& out) {
     Print(out, "; refusal {} of the process, the largest of {}", refusal.count,
           FormatSize(refusal.largest_bytes));
   }
-  Print(out, "\n           for {}\n", Shortened(NameOf(refusal.site, it, names), kHeadWidth - 4));
+  Print(out, "\n           for {}\n", Shortened(NameOf(refusal.site, it, names), kLineWidth - 4));
 }
 
 void PrintDevice(const Snapshot& it, Text& out) {
@@ -133,7 +129,7 @@ void PrintAdvice(const Snapshot& it, Text& out) {
 }
 
 void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& out) {
-  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>12}{:>11}\n", "Site", kSiteWidth, "live", "share",
+  Print(out, "\n{:<{}}{:>11}{:>8}{:>8}{:>12}{:>11}\n", "Site", kPlaceWidth, "live", "share",
         "blocks", "persistent", "idle");
   uint64_t other_sites = it.sites.other_sites, other_bytes = it.sites.other_bytes,
            other_blocks = it.sites.other_blocks;
@@ -146,7 +142,7 @@ void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& ou
       continue;
     }
     Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}{:>12}{:>11}\n",
-          Shortened(NameOf(site.site, it, names), kSiteWidth - 1), kSiteWidth,
+          Shortened(NameOf(site.site, it, names), kPlaceWidth - 1), kPlaceWidth,
           FormatSize(site.bytes), Percent(site.bytes, it.live_bytes), site.blocks,
           it.persistent_bytes ? FormatSize(site.persistent_bytes) : "-",
           it.idle_bytes ? FormatSize(site.idle_bytes) : "-");
@@ -155,7 +151,7 @@ void PrintSites(const Snapshot& it, const SiteNames& names, size_t top, Text& ou
   Print(out, "{:<{}}{:>11}{:>6.1f} %{:>8}\n",
         fmt::format("... and {} more{}", other_sites,
                     top < it.sites.largest.size() ? " (--sites N)" : ""),
-        kSiteWidth, FormatSize(other_bytes), Percent(other_bytes, it.live_bytes), other_blocks);
+        kPlaceWidth, FormatSize(other_bytes), Percent(other_bytes, it.live_bytes), other_blocks);
 }
 
 std::string_view StepNote(const SnapshotStep& step) {

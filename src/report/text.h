@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -23,6 +24,10 @@ inline std::string Printable(std::string text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
   }
   return text;
+}
+
+inline double Percent(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : 100 * double(part) / double(whole);
 }
 
 // `text` with its middle left out where it is longer than `width`: both ends of a label tell.

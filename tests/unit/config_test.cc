@@ -27,11 +27,11 @@ TEST(ParseConfig, EmptyEnvironmentGivesTheDefaults) {
 }
 
 TEST(ParseConfig, EveryVariableIsRead) {
-  const Config config = ParseConfig(
-      {"EBBTIDE_MODE=replay", "EBBTIDE_PROFILE=/tmp/p.ebp", "EBBTIDE_PLAN=/tmp/p.json",
-       "EBBTIDE_BUDGET=24GiB", "EBBTIDE_HOST_BUDGET=500MB", "EBBTIDE_COLD=Managed",
-       "EBBTIDE_TORCH_BACKEND=keep", "EBBTIDE_STEPS=7", "EBBTIDE_STEP_KERNEL=adam",
-       "EBBTIDE_STRICT=1", "EBBTIDE_LOG=debug"});
+  const Config config =
+      ParseConfig({"EBBTIDE_MODE=replay", "EBBTIDE_PROFILE=/tmp/p.ebp", "EBBTIDE_PLAN=/tmp/p.json",
+                   "EBBTIDE_BUDGET=24GiB", "EBBTIDE_HOST_BUDGET=500MB", "EBBTIDE_COLD=Managed",
+                   "EBBTIDE_TORCH_BACKEND=keep", "EBBTIDE_STEPS=7", "EBBTIDE_STEP_KERNEL=adam",
+                   "EBBTIDE_STRICT=1", "EBBTIDE_LOG=debug"});
   EXPECT_EQ(config.mode, Mode::kReplay);
   EXPECT_EQ(config.profile_path, "/tmp/p.ebp");
   EXPECT_EQ(config.plan_path, "/tmp/p.json");

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <sstream>
 
-#include "tests/page/job.h"
 #include "src/report/names.h"
+#include "tests/page/job.h"
 #include "tests/unit/page_columns.h"
 #include "tests/unit/training_profile.h"
 

@@ -83,7 +83,7 @@ TEST(LiveSocket, ForkedChildLetsGoOfIt) {
   ASSERT_EQ(pipe(go), 0);
   const pid_t child = fork();
   if (child == 0) {
-    socket->AfterFork();
+    socket->Close();
     char c = 0;
     close(go[1]);
     static_cast<void>(!write(ready[1], &c, 1));

@@ -212,6 +212,17 @@ TEST(FunctionTable, AHandleThatComesBackIsAnotherFunction) {
   EXPECT_EQ(functions.Find(&kernel)->id, 2u);
 }
 
+TEST(FunctionTable, FunctionsThatTakeTurnsAtOneHandleStayTwo) {
+  const DriverApi driver = FakeDriver();
+  FunctionTable functions(driver);
+  FakeKernel kernel;
+  for (uint32_t turn = 0; turn < 6; ++turn) {
+    kernel = {.name = turn % 2 == 0 ? "even" : "odd", .sizes = {8}};
+    EXPECT_EQ(functions.Find(&kernel)->id, turn % 2);
+    FunctionTable::HandlesMayEnd();
+  }
+}
+
 TEST(FunctionTable, WhatAThreadRemembersEndsWhateverThreadEndsTheHandle) {
   DriverApi driver = FakeDriver();
   FunctionTable functions(driver);

@@ -24,8 +24,8 @@ std::string TextOf(const Profile& profile, const std::vector<Kind>& kinds = {},
                    const TraceOptions& options = {}) {
   const std::string path =
       testing::TempDir() + "ebt_trace_test_" + std::to_string(getpid()) + ".json";
-  const absl::Status status = WriteTrace(profile, profile::FindSteps(profile), kinds,
-                                         NamesOf(profile), path, options);
+  const absl::Status status =
+      WriteTrace(profile, profile::FindSteps(profile), kinds, NamesOf(profile), path, options);
   EXPECT_TRUE(status.ok()) << status;
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
