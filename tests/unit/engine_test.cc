@@ -374,7 +374,9 @@ class PrimaryEndTest : public EngineTest {
   PrimaryEndTest() {
     setenv("EBBTIDE_MODE", "record", 1);
     setenv("EBBTIDE_PROFILE", Path(".ebp").c_str(), 1);
-    engine_ = runtime::Engine::Open(Front());
+    // An engine is never destroyed, and a pointer has to lead to it to the end.
+    static auto* const engines = new std::vector<runtime::Engine*>;
+    engine_ = engines->emplace_back(runtime::Engine::Open(Front()));
   }
   ~PrimaryEndTest() override {
     EXPECT_EQ(cuDevicePrimaryCtxRetain(&context_, 0), CUDA_SUCCESS);
