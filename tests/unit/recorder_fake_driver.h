@@ -35,6 +35,8 @@ struct FakeDriverState {
   std::atomic<int> layout_questions{0};
   std::atomic<int> events_recorded{0};
   std::atomic<int> events_created{0};
+  std::atomic<int> times_asked{0};   // of events
+  std::atomic<int> memory_asked{0};  // how much is free
   std::atomic<uint64_t> free_bytes{900}, total_bytes{1000};
   // The recorder destroys no event: a context takes its own along.
   std::mutex events_mutex;
@@ -79,6 +81,7 @@ inline DriverApi FakeDriver() {
   api.fn_cuMemGetInfo_v2 = [](size_t* free, size_t* total) {
     *free = fake.free_bytes;
     *total = fake.total_bytes;
+    ++fake.memory_asked;
     return CUDA_SUCCESS;
   };
   api.fn_cuFuncGetParamInfo = [](CUfunction function, size_t index, size_t* offset, size_t* size) {
@@ -119,6 +122,7 @@ inline DriverApi FakeDriver() {
   api.fn_cuEventElapsedTime = [](float* ms, CUevent from, CUevent to) {
     *ms = reinterpret_cast<FakeEvent*>(to)->recorded_ms -
           reinterpret_cast<FakeEvent*>(from)->recorded_ms;
+    ++fake.times_asked;
     return CUDA_SUCCESS;
   };
   api.fn_cuGetErrorName = [](CUresult, const char** name) {

@@ -62,6 +62,14 @@ class RecorderRefused : public testing::Test {
     }
     EXPECT_FALSE(recorder.recording());
   }
+  void AwaitClosedFile() const {
+    for (int i = 0; i < 1000; ++i) {
+      const auto profile = profile::ReadProfile(folder_ + "/job.ebp");
+      if (profile.ok() && !profile->truncated) return;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    ADD_FAILURE() << "the writer does not close its file";
+  }
   static void Launch(Recorder& recorder) {
     static FakeKernel kernel{.name = "k"};
     recorder.Launched({.function = &kernel, .grid = {1, 1, 1}, .block = {1, 1, 1}});
@@ -186,14 +194,8 @@ TEST_F(RecorderRefused, ProfileDoesNotGrowBehindItsEndAndLaunchesAreCounted) {
   const auto recorder = Start(2);
   Alloc(*recorder, 0, 1024);
   Complete(*recorder);
-  // The writer closes the file.
-  auto size = std::filesystem::file_size(folder_ + "/job.ebp");
-  for (int i = 0; i < 100; ++i) {
-    std::this_thread::sleep_for(milliseconds(20));
-    const auto now = std::filesystem::file_size(folder_ + "/job.ebp");
-    if (now == size && i > 10) break;
-    size = now;
-  }
+  AwaitClosedFile();
+  const auto size = std::filesystem::file_size(folder_ + "/job.ebp");
   recorder->Marked(EBT_MARK_STEP, nullptr);
   for (int i = 0; i < 10000; ++i) Launch(*recorder);
   recorder->Marked(EBT_MARK_STEP, nullptr);
