@@ -1,9 +1,5 @@
 // Any bytes as a profile: an answer, and if it is a profile, a consistent one that can be written
 // and reads the same again.
-//
-// The bytes are tried as they are, and again as chunks with true checksums, since mutations hardly
-// ever get past those: the format (1 byte), then of each chunk how it is packed (1), type (1),
-// length (2) and payload.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -12,10 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "src/profile/encoding.h"
-#include "src/profile/packed_stream.h"
 #include "src/profile/reader.h"
 #include "src/profile/writer.h"
+#include "tests/fuzz/profile_bytes.h"
 
 namespace {
 
@@ -81,42 +76,11 @@ void CheckProfile(std::string_view bytes) {
   CheckReadsTheSameAgain(*profile);
 }
 
-enum How { kPlain, kPackedHere, kPackedAlready, kHows };
-
-void PutChunk(std::string& file, StreamPacker& packer, How how, char type,
-              std::string_view content) {
-  std::string payload(content);
-  // The writer states how many events there are; without that there may be four a byte.
-  if (how == kPackedHere) Require(packer.Pack(content, content.size(), payload));
-  std::string header{type, static_cast<char>(how == kPlain ? Codec::kNone : Codec::kZstd)};
-  PutFixed16(header, 0);
-  PutFixed32(header, static_cast<uint32_t>(payload.size()));
-  PutFixed32(header, Crc32c(header));
-  PutFixed32(header, Crc32c(payload));
-  file.append(header).append(payload);
-}
-
-std::string WithTrueChecksums(std::string_view bytes) {
-  std::string file(kMagic);
-  PutFixed16(file, static_cast<uint16_t>(static_cast<uint8_t>(bytes[0]) % (kFormatVersion + 2)));
-  PutFixed16(file, 0);
-  bytes.remove_prefix(1);
-  StreamPacker packer;
-  while (bytes.size() >= 4) {
-    const size_t wanted = static_cast<uint8_t>(bytes[2]) | static_cast<uint8_t>(bytes[3]) << 8;
-    const std::string_view content = bytes.substr(4, wanted);
-    PutChunk(file, packer, static_cast<How>(static_cast<uint8_t>(bytes[0]) % kHows), bytes[1],
-             content);
-    bytes.remove_prefix(4 + content.size());
-  }
-  return file;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   CheckProfile(bytes);
-  if (!bytes.empty()) CheckProfile(WithTrueChecksums(bytes));
+  CheckProfile(ebt::fuzz::WithTrueChecksums(bytes));
   return 0;
 }

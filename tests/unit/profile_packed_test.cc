@@ -1,5 +1,4 @@
-// Packed chunks: what is refused, what a byte of a file may ask for, and the corpus of the fuzzer.
-#include <dirent.h>
+// Packed chunks: what is refused, and what a byte of a file may ask for.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -7,17 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <new>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "src/profile/packed_stream.h"
 #include "src/profile/reader.h"
 #include "src/profile/writer.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
@@ -297,24 +292,6 @@ TEST(PackedChunks, AByteOfAFileBecomesAtMostTwoKibibytesOfMemory) {
     EXPECT_TRUE(profile.ok()) << name << ": " << profile.status();
     EXPECT_LT(took, bytes.size() * 2048) << name;
   }
-}
-
-TEST(ProfileCorpus, IsReadOrRefused) {
-  const std::string folder = EBT_PROFILE_CORPUS;
-  DIR* entries = opendir(folder.c_str());
-  ASSERT_NE(entries, nullptr) << folder;
-  int files = 0;
-  while (const dirent* entry = readdir(entries)) {
-    if (entry->d_type != DT_REG) continue;
-    std::ifstream in(folder + "/" + entry->d_name, std::ios::binary);
-    std::ostringstream bytes;
-    bytes << in.rdbuf();
-    const std::string text = bytes.str();
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-    ++files;
-  }
-  closedir(entries);
-  EXPECT_GT(files, 10);
 }
 
 }  // namespace
