@@ -1,6 +1,8 @@
 """Runs of the jobs of `workloads.py`, natively and recorded, as who measures them starts them."""
+import datetime
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +26,26 @@ def plain_environment():
 def python():
     """As somebody types it, where that is the one that runs this."""
     return "python3" if shutil.which("python3") == sys.executable else sys.executable
+
+
+def job_words(args):
+    return ((["--steps", str(args.job_steps)] if args.job_steps else [])
+            + (["--tiny"] if args.tiny else [])
+            + (["--device", args.device] if args.device != "cuda" else []))
+
+
+def described(args):
+    """The machine and the tool, as far as they can be had."""
+    found = {"date": datetime.date.today().isoformat(), "gpu": "unknown", "driver": "unknown"}
+    try:
+        import pynvml
+        pynvml.nvmlInit()
+        found["gpu"] = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(0))
+        found["driver"] = pynvml.nvmlSystemGetDriverVersion()
+    except Exception:  # a try on a machine without a GPU
+        pass
+    said = subprocess.run([args.ebbtide, "--version"], capture_output=True, text=True)
+    return {**found, "ebbtide": said.stdout.strip()}
 
 
 class RunSetup:
