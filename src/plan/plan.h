@@ -41,6 +41,10 @@ struct Slot {
   // which to send back. -1: never.
   int64_t fetch_launch = -1;
   int64_t evict_launch = -1;
+  // Not 0: steps differ here, and the block, of any size up to this, takes the lowest free place in
+  // [offset, offset + room_bytes). Several slots may share a room. `bytes` is the largest recorded.
+  uint64_t room_bytes = 0;
+  bool variable() const { return room_bytes > 0; }
 };
 
 // The cold part's unit of moving: slab i is [i * slab_bytes, (i + 1) * slab_bytes) of it. On the
@@ -83,6 +87,11 @@ struct Plan {
   uint64_t warm_bytes = 0;      // multiple of 2 MiB
   uint64_t cold_bytes = 0;      // multiple of 2 MiB
   uint32_t step_launches = 0;
+  // Steps differ: launches and step_launches are those of one recorded step, and nothing moves at
+  // them.
+  bool uneven = false;
+  // Device memory for blocks without a place: what playing the recording by this plan took.
+  uint64_t dynamic_bytes = 0;
   std::vector<Slot> prologue;
   std::vector<Slot> step;
   std::vector<Site> sites;

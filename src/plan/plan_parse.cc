@@ -196,6 +196,7 @@ void ReadSlots(Fields& plan, const char* list, std::vector<Slot>& out, std::stri
     fields.Word("use", kUseWords, slot.use, false);
     fields.Number("fetch_launch", slot.fetch_launch, false);
     fields.Number("evict_launch", slot.evict_launch, false);
+    fields.Number("room_bytes", slot.room_bytes, false);
     fields.NoOthers();
     out.push_back(slot);
   }
@@ -271,6 +272,8 @@ Plan ReadFields(const json& root, std::string& error) {
   fields.Number("planned_peak_bytes", plan.planned_peak_bytes, true);
   fields.Milliseconds("native_step_ms", plan.native_step_ms);
   fields.Milliseconds("predicted_step_ms", plan.predicted_step_ms);
+  fields.Flag("uneven", plan.uneven);
+  fields.Number("dynamic_bytes", plan.dynamic_bytes, false);
   if (schema >= 2) {
     fields.Number("slab_bytes", plan.slab_bytes, true);
     ReadSlabs(fields, plan.slabs, error);

@@ -57,6 +57,8 @@ class Chooser {
     std::vector<Tier> tiers = resident_;
     for (uint32_t i = 0; i < tiers.size(); ++i) {
       const Traits& traits = behaviour_.traits[i];
+      // Where steps differ no launch says when a block is needed.
+      if (timeline_.uneven) continue;
       if (tiers[i] != Tier::kNative && traits.block_class == BlockClass::kOptimizerState &&
           traits.idle >= kIdleEnough && Bytes(i) >= kSmallestCold && !Kept(i)) {
         tiers[i] = Tier::kCold;
@@ -70,6 +72,7 @@ class Chooser {
   // The least device memory comes last: fetched blocks and the stays of slabs need room.
   Tiering WithBudget() const {
     Tiering tiering;
+    if (timeline_.uneven) return Fit({});
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {
         tiering = Fit({.prefetch = prefetch, .slabs = slabs});
@@ -131,7 +134,7 @@ class Chooser {
     std::map<std::pair<uint64_t, uint64_t>, Candidate> groups;  // by site and bytes
     for (uint32_t i = 0; i < resident_.size(); ++i) {
       const Lived& life = timeline_.lives[i];
-      if (resident_[i] == Tier::kNative || Bytes(i) < kSmallestCold) continue;
+      if (resident_[i] == Tier::kNative || Bytes(i) < kSmallestCold || life.variable) continue;
       if (life.span == Span::kPersistent) {
         const bool missed = !life.touches.empty() &&
                             behaviour_.traits[i].block_class != BlockClass::kOptimizerState;
