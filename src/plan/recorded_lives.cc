@@ -71,11 +71,12 @@ bool Servable(AllocKind kind) {
 absl::Status RecordedLives::Read(const Profile& profile) {
   blocks.resize(profile.blocks.size());
   launches_before.reserve(profile.events.size() + 1);
-  uint64_t live_bytes = 0;
+  uint64_t live_bytes = 0, graphs = kNever;  // the last graph
   for (uint64_t at = 0; at < profile.events.size(); ++at) {
     const Event& event = profile.events[at];
     launches_before.push_back(launch_at.size());
     if (IsLaunch(event)) launch_at.push_back(at);
+    if (event.kind == EventKind::kGraph) graphs = at;
     for (uint32_t block : event.touched) {
       if (block < blocks.size()) blocks[block].touched = true;
     }
@@ -103,9 +104,14 @@ absl::Status RecordedLives::Read(const Profile& profile) {
       return Contradiction(at, "frees a block a second time", event.block);
     }
     block.free_at = at;
+    block.touched |= graphs != kNever && graphs > block.alloc_at;
     live_bytes -= bytes;
   }
   launches_before.push_back(launch_at.size());
+  for (Block& block : blocks) {
+    if (block.free_at != kNever || block.alloc_at == kNever) continue;
+    block.touched |= graphs != kNever && graphs > block.alloc_at;
+  }
   return absl::OkStatus();
 }
 

@@ -20,7 +20,7 @@ struct RecordedLives {
   struct Block {
     uint64_t alloc_at = profile::kNever;
     uint64_t free_at = profile::kNever;
-    bool touched = false;
+    bool touched = false;  // or alive when a graph was launched, which may name it unseen
   };
   std::vector<Block> blocks;
   std::vector<uint64_t> launches_before;  // of each event, and one behind the last

@@ -71,8 +71,8 @@ class Player {
       return;
     }
     ++(slot == nullptr ? result_.unknown : result_.displaced);
-    const bool native = slot != nullptr ? slot->tier == Tier::kNative
-                                        : block.kind == profile::AllocKind::kLinear;
+    const bool native =
+        slot != nullptr ? slot->tier == Tier::kNative : block.kind == profile::AllocKind::kLinear;
     if (native) {
       home.part = Part::kNative;
       native_ += bytes;

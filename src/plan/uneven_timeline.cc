@@ -9,6 +9,7 @@
 #include "src/base/units.h"
 #include "src/plan/envelope.h"
 #include "src/plan/recorded_lives.h"
+#include "src/plan/uneven_places.h"
 
 namespace ebt::plan {
 namespace {
@@ -35,7 +36,7 @@ struct Freed {
 
 // An allocation of the envelope.
 struct Place {
-  std::vector<uint32_t> blocks;  // of each step, kNoBlock where it makes none
+  PlaceBlocks blocks;
   uint64_t time = 0;
   uint32_t launch = 0;
 };
@@ -57,7 +58,7 @@ class UnevenBuilder {
     if (auto status = recorded_.Read(profile_); !status.ok()) return status;
     LeaveOutSettling();
     ChooseModel();
-    MergeSteps();
+    FillPlaces();
     timeline_.uneven = true;
     timeline_.representative = model_;
     FillSteps();
@@ -123,28 +124,13 @@ class UnevenBuilder {
     }
   }
 
-  void MergeSteps() {
-    std::vector<std::vector<uint32_t>> blocks(Steps());
-    std::vector<std::vector<uint64_t>> sites(Steps());
-    for (size_t step = 0; step < Steps(); ++step) {
-      for (uint64_t at = starts_[step]; at < starts_[step + 1]; ++at) {
-        const Event& event = profile_.events[at];
-        if (event.kind != EventKind::kAlloc) continue;
-        if (!Servable(profile_.blocks[event.block].kind)) continue;
-        blocks[step].push_back(event.block);
-        sites[step].push_back(profile_.blocks[event.block].site);
-      }
-    }
-    const Merged merged = MergeSequences(sites, model_);
-    places_.resize(merged.symbols.size());
-    for (Place& place : places_) place.blocks.assign(Steps(), kNoBlock);
+  void FillPlaces() {
     place_of_.assign(profile_.blocks.size(), kNever);
-    for (size_t step = 0; step < Steps(); ++step) {
-      for (size_t i = 0; i < blocks[step].size(); ++i) {
-        const uint32_t place = merged.place_of[step][i];
-        places_[place].blocks[step] = blocks[step][i];
-        place_of_[blocks[step][i]] = place;
+    for (PlaceBlocks& blocks : FindPlaces(profile_, starts_, model_)) {
+      for (uint32_t block : blocks) {
+        if (block != kNoBlock) place_of_[block] = places_.size();
       }
+      places_.push_back({.blocks = std::move(blocks)});
     }
   }
 
@@ -238,26 +224,12 @@ class UnevenBuilder {
                                       : *std::find_if(place.blocks.begin(), place.blocks.end(),
                                                       [](uint32_t b) { return b != kNoBlock; });
       life.ordinal = ordinals[profile_.blocks[life.block].site]++;
-      life.place_bytes = LargestOf(place);
-      life.variable = SizesDiffer(place);
+      life.place_bytes = LargestOf(profile_, place.blocks);
+      life.variable = !IsSteady(profile_, place.blocks);
       SetLife(life, int64_t(i));
       timeline_.lives.push_back(std::move(life));
     }
   }
-  uint64_t LargestOf(const Place& place) const {
-    uint64_t largest = 0;
-    for (uint32_t block : place.blocks) {
-      if (block != kNoBlock) largest = std::max(largest, profile_.blocks[block].bytes);
-    }
-    return largest;
-  }
-  bool SizesDiffer(const Place& place) const {
-    const uint64_t largest = LargestOf(place);
-    return std::any_of(place.blocks.begin(), place.blocks.end(), [&](uint32_t block) {
-      return block != kNoBlock && profile_.blocks[block].bytes != largest;
-    });
-  }
-
   void SetLife(Lived& life, int64_t place) const {
     const auto& blocks = places_[place].blocks;
     int64_t last = kBeforeAll, last_in_next = kBeforeAll;
@@ -321,10 +293,8 @@ class UnevenBuilder {
     std::vector<uint32_t> life_of;
     for (size_t i = 0; i < places_.size(); ++i) {
       const Lived& life = timeline_.lives[first_place_ + i];
-      const bool everywhere =
-          std::count(places_[i].blocks.begin(), places_[i].blocks.end(), kNoBlock) == 0;
       if (life.span != Span::kStep || !timeline_.Planned(life)) continue;
-      if (everywhere && !life.variable) continue;
+      if (!life.variable) continue;
       Varying place{life.live[0].begin, life.live[0].end, {}};
       for (uint32_t block : places_[i].blocks) {
         place.bytes.push_back(
@@ -337,7 +307,6 @@ class UnevenBuilder {
       if (room.members.size() < 2) continue;
       for (uint32_t member : room.members) {
         timeline_.lives[life_of[member]].room = uint32_t(timeline_.rooms.size());
-        timeline_.lives[life_of[member]].variable = true;
       }
       timeline_.rooms.push_back({room.bytes, {room.begin, room.end}});
     }
