@@ -24,8 +24,9 @@
 //   }
 // Numbers of 64 bits that are no sizes are hexadecimal text, so that no reader rounds them. Keys
 // of a slot that may be left out: fingerprint and stream (0), persistent (false), class ("other"),
-// and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1). room_bytes (0), and of
-// the plan uneven (false) and dynamic_bytes (0). A native slot has no offset, every other one has.
+// and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1), room_bytes (0) and
+// dynamic (false); of the plan: uneven (false) and dynamic_bytes (0). A native slot and a dynamic
+// one have no offset, every other one has.
 // Schema 1 has no slab_bytes, slabs and cleared; it reads as a plan without any.
 #ifndef EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 #define EBBTIDE_SRC_PLAN_PLAN_FILE_H_

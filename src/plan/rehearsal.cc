@@ -25,7 +25,8 @@ class Player {
         plan_(plan),
         matcher_(plan, [this] { return site_; }),
         homes_(profile.blocks.size()),
-        warm_(plan.warm_bytes),
+        warm_(plan.uneven ? kEndless : plan.warm_bytes),
+        top_(plan.warm_bytes),
         cold_(plan.warm_bytes + plan.cold_bytes),
         dynamic_(kEndless) {
     if (plan.warm_bytes > 0) cold_.TakeAt(0, plan.warm_bytes);
@@ -83,6 +84,10 @@ class Player {
   }
 
   bool TakePlace(const Slot& slot, uint64_t bytes, Home& home) {
+    if (slot.dynamic) {
+      TakeAnyPlace(bytes, home);
+      return true;
+    }
     if (slot.variable()) {
       const auto at = warm_.TakeLowest(bytes, slot.offset, slot.offset + slot.room_bytes);
       if (at) home = {Part::kWarm, *at};
@@ -95,15 +100,15 @@ class Player {
   }
 
   void TakeAnyPlace(uint64_t bytes, Home& home) {
-    std::optional<uint64_t> at = dynamic_.TakeLowest(bytes, 0, plan_.dynamic_bytes);
-    if (!at && plan_.uneven) {
-      at = warm_.TakeBestFit(bytes);
-      if (at) {
-        home = {Part::kWarm, *at};
-        return;
-      }
+    if (plan_.uneven) {
+      std::optional<uint64_t> at = warm_.TakeBestFit(bytes, top_);
+      if (!at) at = warm_.TakeLowest(bytes, 0, kEndless);
+      home = {Part::kWarm, *at};
+      top_ = std::max(top_, *at + bytes);
+      result_.dynamic_bytes = std::max(result_.dynamic_bytes, top_ - plan_.warm_bytes);
+      return;
     }
-    if (!at) at = dynamic_.TakeLowest(bytes, 0, kEndless);
+    const auto at = dynamic_.TakeLowest(bytes, 0, kEndless);
     home = {Part::kDynamic, *at};
     ++dynamic_ends_[*at + bytes];
     result_.dynamic_bytes = std::max(result_.dynamic_bytes, *at + bytes);
@@ -136,7 +141,9 @@ class Player {
   uint64_t site_ = 0;  // of the allocation that is asked for
   Matcher matcher_;
   std::vector<Home> homes_;  // by block
-  FreePlaces warm_, cold_, dynamic_;
+  FreePlaces warm_;          // with the dynamic part behind it where steps differ
+  uint64_t top_;             // of it, so far
+  FreePlaces cold_, dynamic_;
   std::map<uint64_t, uint64_t> dynamic_ends_;  // of live blocks
   uint64_t native_ = 0;
   Rehearsal result_;
@@ -176,10 +183,13 @@ std::optional<uint64_t> FreePlaces::TakeLowest(uint64_t bytes, uint64_t begin, u
   return std::nullopt;
 }
 
-std::optional<uint64_t> FreePlaces::TakeBestFit(uint64_t bytes) {
+std::optional<uint64_t> FreePlaces::TakeBestFit(uint64_t bytes, uint64_t end) {
   auto best = free_.end();
+  uint64_t smallest = ~uint64_t{0};
   for (auto at = free_.begin(); at != free_.end(); ++at) {
-    if (at->second >= bytes && (best == free_.end() || at->second < best->second)) best = at;
+    if (at->first >= end) break;
+    const uint64_t run = std::min(end - at->first, at->second);
+    if (run >= bytes && run < smallest) smallest = run, best = at;
   }
   if (best == free_.end()) return std::nullopt;
   const uint64_t offset = best->first;

@@ -24,8 +24,9 @@ class FreePlaces {
   bool TakeAt(uint64_t offset, uint64_t bytes);
   // The lowest place within [begin, end).
   std::optional<uint64_t> TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end);
-  // A place in the smallest free run that is large enough.
-  std::optional<uint64_t> TakeBestFit(uint64_t bytes);
+  // A place in the smallest free run that is large enough and ends at `end` at the latest; a run
+  // that goes on behind it counts up to there.
+  std::optional<uint64_t> TakeBestFit(uint64_t bytes, uint64_t end);
   void Give(uint64_t offset, uint64_t bytes);
 
  private:
@@ -43,9 +44,10 @@ struct Rehearsal {
 };
 
 // `plan` has passed CheckPlan. The whole recording is played; figures are of what happens from
-// event `from` on. Blocks without a place go where replay puts them: into the first
-// plan.dynamic_bytes of the dynamic part, where steps differ into what is free of the warm region,
-// else wherever the dynamic part has room. Equal input gives an equal result. O(events log blocks).
+// event `from` on, but for dynamic_bytes where steps differ: a part that has grown stays. Blocks
+// without a place go where replay puts them: where steps differ into the smallest free run of the
+// warm region and of what has been used behind it, before that grows; else to the dynamic part.
+// Equal input gives an equal result. O(events log blocks) as long as free runs are few.
 Rehearsal Rehearse(const profile::Profile& profile, const Plan& plan, uint64_t from = 0);
 
 }  // namespace ebt::plan

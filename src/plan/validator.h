@@ -28,6 +28,10 @@ absl::Status CheckPlan(const Plan& plan);
 // breaks it). The error names the rule and the slots concerned.
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan);
 
+// What ValidatePlan asks of a plan for steps that differ: "sequence" and "overlap" of the prologue,
+// "dynamic" (what was live fits into the warm region and the dynamic part), "budget".
+absl::Status ValidateUnevenPlan(const profile::Profile& profile, const Plan& plan);
+
 }  // namespace ebt::plan
 
 #endif  // EBBTIDE_SRC_PLAN_VALIDATOR_H_

@@ -31,17 +31,18 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   if (driver_.fn_cuDeviceGetDefaultMemPool(&default_pool_, device) != CUDA_SUCCESS)
     default_pool_ = nullptr;
   options_ = options;
-  if (options.warm_bytes > 0) {
+  size_t total = 0;
+  if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+    return absl::UnavailableError("the size of the device's memory is not known");
+  if (options.warm_bytes > 0 || options.uneven) {
+    const uint64_t behind = options.uneven ? AlignUp(total, 2 * kMiB) : 0;
     auto warm =
-        OnDevice(options.warm_bytes,
+        OnDevice(options.warm_bytes + behind,
                  options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes);
     if (!warm.ok()) return warm.status();
     warm_ = *std::move(warm);
     warm_range_ = on_device_.back().range;
   }
-  size_t total = 0;
-  if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
-    return absl::UnavailableError("the size of the device's memory is not known");
   auto dynamic = OnDevice(AlignUp(total, 2 * kMiB), memory::MappedRange::kChunkBytes);
   if (!dynamic.ok()) return dynamic.status();
   dynamic_ = *std::move(dynamic);
