@@ -2,6 +2,7 @@
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
+#include "src/plan/planner.h"
 #include "src/plan/play.h"
 #include "src/plan/usable_plan.h"
 #include "src/profile/metadata.h"
@@ -19,6 +20,8 @@ struct SimulateOptions {
   std::string plan;
   std::string policy = kEveryPolicy;
   std::string budget;
+  std::string cold = "auto";
+  uint64_t plan_steps = 0;
   uint64_t from_step = 0;
   bool json = false;
 };
@@ -35,24 +38,47 @@ plan::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& pl
   return plan::PlayPlan(profile, plan, find, options);
 }
 
+absl::Status Named(const std::string& path, const absl::Status& status) {
+  return absl::InvalidArgumentError(fmt::format("{}: {}", path, Message(status)));
+}
+
+// The plan that --plan names, or the one of the first --plan-steps steps.
+absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
+                                    const SimulateOptions& options) {
+  if (options.plan_steps == 0) {
+    return plan::ReadUsablePlan(options.plan, {.program = profile::Text(profile, "program")});
+  }
+  plan::PlanOptions how;
+  if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
+  absl::StatusOr<plan::PlanResult> result =
+      plan::MakePlan(plan::FirstSteps(profile, options.plan_steps), how);
+  if (!result.ok()) return Named(options.profile, result.status());
+  if (!result->summary.feasible) {
+    return Named(options.profile, absl::FailedPreconditionError(result->summary.infeasible_reason));
+  }
+  return std::move(result->plan);
+}
+
 absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOptions& options,
                            report::Simulation* simulation) {
-  if (options.from_step > 0 && options.from_step >= simulation->steps) {
+  const uint64_t from = options.plan_steps > 0 ? options.plan_steps : options.from_step;
+  if (from > 0 && from >= simulation->steps) {
     return absl::InvalidArgumentError(
-        fmt::format("{} has {} steps, counted from 0: there is no step {}", options.profile,
-                    simulation->steps, options.from_step));
+        fmt::format("{} has {} steps, counted from 0: there is no step {} to begin with",
+                    options.profile, simulation->steps, from));
   }
-  const absl::StatusOr<plan::Plan> plan =
-      plan::ReadUsablePlan(options.plan, {.program = profile::Text(profile, "program")});
+  const absl::StatusOr<plan::Plan> plan = TakePlan(profile, options);
   if (!plan.ok()) return plan.status();
+  plan::PlayOptions play;
+  play.cold_on_device = options.cold == "off";
+  if (from > 0) play.from_event = plan::StepBegin(profile, from);
   report::Simulation::Played played;
-  played.source = options.plan;
-  played.from_step = options.from_step;
+  played.source =
+      options.plan_steps > 0 ? fmt::format("planned on the first {} steps", from) : options.plan;
+  played.from_step = from;
   played.planned_peak_bytes = plan->planned_peak_bytes;
   played.native_step_ms = plan->native_step_ms;
   played.predicted_step_ms = plan->predicted_step_ms;
-  plan::PlayOptions play;
-  if (options.from_step > 0) play.from_event = plan::StepBegin(profile, options.from_step);
   played.figures = PlayAsRun(profile, *plan, play);
   played.fits = played.figures.peak_bytes <= simulation->capacity_bytes;
   simulation->plan = played;
@@ -74,7 +100,7 @@ int Simulate(const SimulateOptions& options) {
     simulation.policies.push_back(
         plan::PlayBaseline(*profile, policy, {.capacity = simulation.capacity_bytes}));
   }
-  if (!options.plan.empty()) {
+  if (!options.plan.empty() || options.plan_steps > 0) {
     const absl::Status played = AddPlayedPlan(*profile, options, &simulation);
     if (!played.ok()) return Fail(played);
   }
@@ -97,7 +123,7 @@ void AddSimulate(Invocation& invocation) {
   CLI::App* simulate = invocation.app.add_subcommand(
       "simulate", "Play a recording through other allocators, or through a plan");
   SetSynopsis(simulate,
-              "PROFILE [--plan FILE [--from-step N]] [--policy NAME] [--budget SIZE] [--json]");
+              "PROFILE [--plan FILE | --plan-steps N] [--policy NAME] [--budget SIZE] [--json]");
   simulate->add_option("PROFILE", options->profile, "Profile written by `ebbtide record`")
       ->required();
   CLI::Option* plan =
@@ -105,6 +131,18 @@ void AddSimulate(Invocation& invocation) {
           ->add_option("--plan", options->plan,
                        "Plan to keep to: of this recording, or of another run of the program")
           ->type_name("FILE");
+  simulate
+      ->add_option("--plan-steps", options->plan_steps,
+                   "Plan the first N steps of the recording, and play the plan on the others")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber)
+      ->excludes(plan);
+  simulate
+      ->add_option("--cold", options->cold,
+                   "auto: cold blocks of the plan are on the host (default); off: they stay on the "
+                   "device")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "off"}));
   simulate
       ->add_option("--from-step", options->from_step,
                    "First step, counted from 0, that the plan's figures are about (default: 0, "
