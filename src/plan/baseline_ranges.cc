@@ -51,17 +51,6 @@ std::optional<uint64_t> FreeRanges::TakeBestFit(uint64_t bytes) {
   return offset;
 }
 
-std::optional<uint64_t> FreeRanges::TakeFirstFit(uint64_t bytes) {
-  if (by_size_.empty() || by_size_.rbegin()->first < bytes) return std::nullopt;
-  for (const auto& [offset, range_bytes] : ranges_) {
-    if (range_bytes < bytes) continue;
-    const uint64_t taken = offset;
-    Cut(taken, range_bytes, taken, bytes);
-    return taken;
-  }
-  return std::nullopt;
-}
-
 bool FreeRanges::TakeAt(uint64_t offset, uint64_t bytes) {
   auto at = ranges_.upper_bound(offset);
   if (at == ranges_.begin()) return false;

@@ -20,10 +20,9 @@ class FreeRanges {
   // More free bytes at the end.
   void Grow(uint64_t bytes);
 
-  // The offset of so many bytes at the beginning of a free range, taken: of the smallest that
-  // holds them, of equal ones the lowest; or of the lowest that holds them.
+  // The offset of so many bytes, taken: at the beginning of the smallest free range that holds
+  // them, of equal ones the lowest.
   std::optional<uint64_t> TakeBestFit(uint64_t bytes);
-  std::optional<uint64_t> TakeFirstFit(uint64_t bytes);
   // Exactly these. False: they are not all free, and nothing is taken.
   bool TakeAt(uint64_t offset, uint64_t bytes);
   void Give(uint64_t offset, uint64_t bytes);
