@@ -160,6 +160,9 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   TieringOptions tiering_options{.budget = options.budget,
                                  .overhead_bytes = used > max_live ? used - max_live : 0,
                                  .hot_share = options.hot_share,
+                                 .warm_share = options.warm_share,
+                                 .pinned = options.pinned,
+                                 .excluded = options.excluded,
                                  .device = options.device};
   const Tiering tiering = ChooseTiers(profile, *timeline, behaviour, clock, tiering_options);
 

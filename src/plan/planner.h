@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +23,13 @@ struct PlanOptions {
   std::string source;   // the profile's name, for people
   DeviceModel device;
   HotnessWeights weights;
-  double hot_share = 0.15;
+  double hot_threshold = 0.5;  // standard deviations above the mean heat from which a block is hot
+  double hot_share = 0.15;     // of the budget (else of max live) that hot blocks may have
+  // The same for warm ones: what exceeds it goes cold though it would fit. Nothing: the budget
+  // alone decides.
+  std::optional<double> warm_share;
+  std::map<uint64_t, Tier> pinned;  // site -> where its blocks lie, whatever that costs
+  std::set<uint64_t> excluded;      // sites that are left to the driver
 };
 
 struct PlanSummary {

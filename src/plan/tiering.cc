@@ -45,8 +45,8 @@ class Chooser {
         behaviour_(behaviour),
         clock_(clock),
         options_(options) {
-    for (const Lived& life : timeline_.lives) {
-      resident_.push_back(timeline_.Planned(life) ? Tier::kWarm : Tier::kNative);
+    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
+      resident_.push_back(FirstTier(i));
     }
     MarkHot();
     native_bytes_ = LiveBytes(profile_, timeline_, resident_, {Tier::kNative});
@@ -54,10 +54,10 @@ class Chooser {
   }
 
   Tiering WithoutBudget() const {
-    std::vector<Tier> tiers = resident_;
+    std::vector<Tier> tiers = TiersWith(ColdByShare());
     for (uint32_t i = 0; i < tiers.size(); ++i) {
       const Traits& traits = behaviour_.traits[i];
-      if (tiers[i] != Tier::kNative && traits.block_class == BlockClass::kOptimizerState &&
+      if (Movable(i) && traits.block_class == BlockClass::kOptimizerState &&
           traits.idle >= kIdleEnough && Bytes(i) >= kSmallestCold && !Kept(i)) {
         tiers[i] = Tier::kCold;
       }
@@ -84,21 +84,44 @@ class Chooser {
  private:
   uint64_t Bytes(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].bytes; }
 
+  std::optional<Tier> Pinned(uint32_t life) const {
+    const Lived& lived = timeline_.lives[life];
+    // A block and its twin share a place.
+    const Lived& named = lived.twin == kNoTwin ? lived : timeline_.lives[lived.twin];
+    const uint64_t site = profile_.blocks[named.block].site;
+    if (options_.excluded.contains(site)) return Tier::kNative;
+    auto pin = options_.pinned.find(site);
+    return pin == options_.pinned.end() ? std::nullopt : std::optional(pin->second);
+  }
+
+  Tier FirstTier(uint32_t life) const {
+    if (!timeline_.Planned(timeline_.lives[life])) return Tier::kNative;
+    return Pinned(life).value_or(Tier::kWarm);
+  }
+
+  // Whether it may go cold.
+  bool Movable(uint32_t life) const {
+    return (resident_[life] == Tier::kHot || resident_[life] == Tier::kWarm) && !Pinned(life);
+  }
+
   // Work that no launch shows may use it: how often is not known.
   bool Kept(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].kept; }
+
+  // What tier shares are parts of.
+  uint64_t Whole() const {
+    if (options_.budget > 0) return options_.budget;
+    return LiveBytes(profile_, timeline_, resident_, {Tier::kHot, Tier::kWarm});
+  }
 
   void MarkHot() {
     std::vector<uint32_t> hot;
     for (uint32_t i = 0; i < resident_.size(); ++i) {
-      if (resident_[i] == Tier::kWarm && behaviour_.traits[i].hot) hot.push_back(i);
+      if (Movable(i) && behaviour_.traits[i].hot) hot.push_back(i);
     }
     std::stable_sort(hot.begin(), hot.end(), [&](uint32_t a, uint32_t b) {
       return behaviour_.traits[a].heat > behaviour_.traits[b].heat;
     });
-    const uint64_t whole = options_.budget > 0
-                               ? options_.budget
-                               : LiveBytes(profile_, timeline_, resident_, {Tier::kWarm});
-    auto left = uint64_t(options_.hot_share * double(whole));
+    auto left = uint64_t(options_.hot_share * double(Whole()));
     for (uint32_t i : hot) {
       if (Bytes(i) > left) continue;
       left -= Bytes(i);
@@ -131,7 +154,7 @@ class Chooser {
     std::map<std::pair<uint64_t, uint64_t>, Candidate> groups;  // by site and bytes
     for (uint32_t i = 0; i < resident_.size(); ++i) {
       const Lived& life = timeline_.lives[i];
-      if (resident_[i] == Tier::kNative || Bytes(i) < kSmallestCold) continue;
+      if (!Movable(i) || Bytes(i) < kSmallestCold) continue;
       if (life.span == Span::kPersistent) {
         const bool missed = !life.touches.empty() &&
                             behaviour_.traits[i].block_class != BlockClass::kOptimizerState;
@@ -191,6 +214,19 @@ class Chooser {
       tiering.cold.push_back(ColdOf(i, prefetch));
     }
     tiering.transfers = ScheduleFetches(options_.device, clock_, tiering.cold);
+  }
+
+  // As many candidates as the share of warm blocks makes go cold.
+  size_t ColdByShare() const {
+    if (!options_.warm_share) return 0;
+    const uint64_t whole = Whole();
+    size_t low = 0, high = candidates_.size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      const uint64_t warm = LiveBytes(profile_, timeline_, TiersWith(middle), {Tier::kWarm});
+      double(warm) <= *options_.warm_share* double(whole) ? high = middle : low = middle + 1;
+    }
+    return low;
   }
 
   // Least device memory for these tiers, were the packing perfect.
@@ -274,7 +310,7 @@ class Chooser {
 
   Tiering Fit(Moves moves) const {
     uint64_t bytes = options_.budget;
-    size_t cold = FewestCold(0, bytes, moves.prefetch);
+    size_t cold = FewestCold(ColdByShare(), bytes, moves.prefetch);
     Tiering tiering;
     for (int packings = 1;; ++packings) {
       if (packings == kMaxPackings) cold = candidates_.size();

@@ -3,6 +3,9 @@
 #define EBBTIDE_SRC_PLAN_TIERING_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,9 @@ struct TieringOptions {
   uint64_t budget = 0;          // bytes of device memory, everything included; 0: none
   uint64_t overhead_bytes = 0;  // of it, what is not planned here
   double hot_share = 0.15;      // of the budget (else of max live) that hot blocks may have
+  std::optional<double> warm_share;
+  std::map<uint64_t, Tier> pinned;  // by site
+  std::set<uint64_t> excluded;
   DeviceModel device;
 };
 
