@@ -6,7 +6,9 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/plan/edits.h"
 #include "src/plan/layout.h"
+#include "src/plan/stream_order.h"
 #include "src/plan/tiering.h"
 #include "src/plan/timeline.h"
 #include "src/profile/metadata.h"
@@ -115,6 +117,9 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   AddSlots(profile, timeline, behaviour, tiering, plan);
   AddSlabs(tiering, plan);
   AddSites(profile, plan);
+  OrderStreams(profile, timeline, plan);
+  MarkEdits(options, plan);
+  plan.hotness = {options.weights, options.hot_threshold, options.hot_share, options.warm_share};
   return plan;
 }
 
@@ -152,7 +157,7 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   const auto began = std::chrono::steady_clock::now();
   auto timeline = BuildTimeline(profile);
   if (!timeline.ok()) return timeline.status();
-  const Behaviour behaviour = Judge(profile, *timeline, options.weights);
+  const Behaviour behaviour = Judge(profile, *timeline, options.weights, options.hot_threshold);
   const StepClock clock = ReadClock(profile, *timeline);
 
   const uint64_t max_live = MaxLiveBytes(profile, *timeline);

@@ -135,7 +135,7 @@ class SectionMaker {
       }
     }
     std::stable_sort(section.lives.begin(), section.lives.end(), [&](uint32_t a, uint32_t b) {
-      return behaviour_.traits[a].first < behaviour_.traits[b].first;
+      return behaviour_.traits[a].place < behaviour_.traits[b].place;
     });
     section.slab_bytes =
         std::bit_floor(std::clamp(live_.peak / kSlabPart, kSmallestSlab, kLargestSlab));

@@ -32,11 +32,12 @@ struct SlabSection {
 };
 
 // Of the cold blocks in `tiers`, the persistent optimizer state that is idle for most of the
-// step, in order of first touch. The stays keep within the most bytes that the hot and warm
-// blocks have live at once, however much the copies then hold up the step. Two kinds of blocks
-// are left out: where not even the slabs in use at one launch find room, some of them are used in
-// place for good; and a slab for which there is room in the whole step is not moved, its blocks
-// are in to_device. Of the room `keep_free` bytes are not filled, so that a packer can move in it.
+// step, in the order in which the optimizer takes it (colocation.h). The stays keep within the most
+// bytes that the hot and warm blocks have live at once, however much the copies then hold up the
+// step. Two kinds of blocks are left out: where not even the slabs in use at one launch find room,
+// some of them are used in place for good; and a slab for which there is room in the whole step is
+// not moved, its blocks are in to_device. Of the room `keep_free` bytes are not filled, so that a
+// packer can move in it.
 SlabSection MakeSlabSection(const profile::Profile& profile, const Timeline& timeline,
                             const Behaviour& behaviour, const std::vector<Tier>& tiers,
                             const StepClock& clock, const DeviceModel& device, uint64_t keep_free);
