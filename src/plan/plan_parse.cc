@@ -102,7 +102,8 @@ class Fields {
 
   void Milliseconds(const char* key, double& out) {
     Real(key, out);
-    if (ok() && (!std::isfinite(out) || out < 0)) Fail(key, "is not a duration");
+    if (!ok() || (std::isfinite(out) && out >= 0)) return;
+    Fail(key, Is(object_.at(key), "not a duration"));
   }
 
   // Of a tier, 0 to 1; nothing where the key is left out.
