@@ -14,6 +14,7 @@
 #include "src/base/units.h"
 #include "src/cli/options.h"
 #include "src/cli/progress.h"
+#include "src/plan/device.h"
 #include "src/plan/edits.h"
 #include "src/plan/explain.h"
 #include "src/plan/hotness.h"
@@ -22,6 +23,7 @@
 #include "src/plan/ranks.h"
 #include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
+#include "src/profile/metadata.h"
 #include "src/profile/reader.h"
 #include "src/report/explain_table.h"
 #include "src/report/plan_table.h"
@@ -40,6 +42,7 @@ struct PlanCommandOptions {
   std::vector<std::string> pins, exclusions;
   std::optional<double> alpha, beta, gamma, sigma;
   std::string shares;
+  std::string device;
 };
 
 // What is planned, and what the other recordings are to it.
@@ -170,6 +173,20 @@ absl::Status AddEdits(const PlanCommandOptions& given, const std::vector<plan::S
   return absl::OkStatus();
 }
 
+absl::Status ReadDevice(const PlanCommandOptions& given, const Recordings& recordings,
+                        plan::PlanOptions* options) {
+  if (given.device.empty()) {
+    std::string note;
+    options->device = plan::DeviceOfGpu(profile::Text(recordings.profile, "gpu"), &note).speeds;
+    if (!note.empty()) Log(LogLevel::kWarning, "{}", note);
+    return absl::OkStatus();
+  }
+  const auto device = plan::FindDevice(given.device);
+  if (!device.ok()) return device.status();
+  options->device = device->speeds;
+  return absl::OkStatus();
+}
+
 // What is planned with, and what comes of an older plan.
 struct Request {
   plan::PlanOptions options;
@@ -197,6 +214,7 @@ absl::StatusOr<Request> ReadRequest(const PlanCommandOptions& given, const Recor
   options.source = recordings.source;
   options.weights = plan::DefaultWeights(recordings.profile,
                                          recordings.survey && !recordings.survey->others.empty());
+  if (absl::Status status = ReadDevice(given, recordings, &options); !status.ok()) return status;
   const std::vector<plan::Site> sites = plan::RecordedSites(recordings.profile);
   if (absl::Status status = ReadOld(given, sites, &request); !status.ok()) return status;
   if (!given.budget.empty()) {
@@ -349,7 +367,8 @@ void AddPlan(Invocation& invocation) {
   CLI::App* plan =
       invocation.app.add_subcommand("plan", "Turn a profile into a plan, and say what it promises");
   SetSynopsis(plan,
-              "PROFILE... [--budget SIZE] [--update PLAN] [--pin SITE=TIER] [--exclude SITE]\n"
+              "PROFILE... [--budget SIZE] [--device NAME] [--update PLAN] [--pin SITE=TIER] "
+              "[--exclude SITE]\n"
               "                    [--alpha X] [--beta X] [--gamma X] [--hot-sigma X] "
               "[--shares H/W/C]\n"
               "                    [-o FILE] [--json]\n"
@@ -359,6 +378,10 @@ void AddPlan(Invocation& invocation) {
       ->required();
   AddSizeOption(plan, "--budget", &options->budget,
                 "Device memory that the process may use, everything included (default: no limit)");
+  plan->add_option("--device", options->device,
+                   "Device that times are predicted for: a name such as h200, or a description "
+                   "written by `ebbtide doctor --measure` (default: the recorded GPU)")
+      ->type_name("NAME|FILE");
   plan->add_option("-o,--output", options->output,
                    "Plan to write (default: the planned PROFILE with .plan.json for .ebp)")
       ->type_name("FILE");

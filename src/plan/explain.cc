@@ -7,13 +7,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/plan/budget.h"
 #include "src/plan/predictor.h"
 
 namespace ebt::plan {
 namespace {
-
-// As the planner has it: a block below a host page is no candidate.
-constexpr uint64_t kSmallestCold = 4096;
 
 const char* WhyUnplanned(Unplanned why) {
   switch (why) {

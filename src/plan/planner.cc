@@ -16,6 +16,9 @@
 namespace ebt::plan {
 namespace {
 
+// A step that takes longer than its bound by more than this needs a reason.
+constexpr double kNearBound = 0.05;
+
 constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
 
 Slot SlotOf(const profile::Profile& profile, const Lived& life) {
@@ -34,7 +37,9 @@ Slot SlotOf(const profile::Profile& profile, const Lived& life) {
 void AddSlots(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
               const Tiering& tiering, Plan& plan) {
   std::vector<const ColdBlock*> cold(timeline.lives.size(), nullptr);
-  for (size_t i = 0; i < tiering.cold.size(); ++i) cold[tiering.cold_lives[i]] = &tiering.cold[i];
+  for (size_t i = 0; i < tiering.cold.lives.size(); ++i) {
+    cold[tiering.cold.lives[i]] = &tiering.cold.blocks[i];
+  }
   for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
     const Lived& life = timeline.lives[i];
     Slot slot = SlotOf(profile, life);
@@ -123,8 +128,30 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   return plan;
 }
 
+// What a budget forces, and what it costs.
+void SumTimes(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
+              const Tiering& tiering, const Plan& plan, const PlanOptions& options,
+              PlanSummary& summary) {
+  const Prediction& prediction = tiering.prediction;
+  summary.native_step_ms = plan.native_step_ms;
+  summary.predicted_step_ms = prediction.step_ms;
+  summary.stall_ms = prediction.stall_ms;
+  summary.bytes_in = prediction.bytes_in;
+  summary.bytes_out = prediction.bytes_out;
+  summary.managed_step_ms = tiering.managed_ms;
+  Crossing forced;
+  if (options.budget > 0) {
+    const uint64_t room = options.budget - std::min(options.budget, plan.overhead_bytes);
+    forced = ForcedCrossing(profile, timeline, Unchanging(timeline, behaviour), room);
+  }
+  summary.bound_step_ms = BoundStepMs(options.device, plan.native_step_ms, forced);
+  summary.time_reason = WhySlower(profile, timeline, tiering.cold, tiering.slabs, prediction,
+                                  summary.bound_step_ms, kNearBound);
+}
+
 PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
-                      const Tiering& tiering, const Plan& plan, const PlanOptions& options) {
+                      const Behaviour& behaviour, const Tiering& tiering, const Plan& plan,
+                      const PlanOptions& options) {
   PlanSummary summary;
   summary.events = profile.events.size();
   summary.sites = profile.sites.size();
@@ -132,21 +159,17 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.native_peak_bytes = profile::NativePeakBytes(profile, plan.max_live_bytes);
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
+  summary.predicted_peak_bytes = tiering.required_bytes;
   const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
   summary.slab_bytes = tiering.slabs.bytes();
   summary.slabs = plan.slabs.size();
-  summary.native_step_ms = plan.native_step_ms;
-  summary.predicted_step_ms = plan.predicted_step_ms;
-  summary.managed_step_ms = tiering.managed_ms;
-  const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
-  const bool forced = options.budget > 0 && everything > options.budget;
-  summary.bound_step_ms =
-      BoundStepMs(options.device, plan.native_step_ms, forced ? everything - options.budget : 0);
+  SumTimes(profile, timeline, behaviour, tiering, plan, options, summary);
   summary.feasible = tiering.feasible;
   summary.infeasible_reason = tiering.infeasible_reason;
+  summary.certificate = tiering.certificate;
   SumTiers(profile, timeline, tiering, summary);
   return summary;
 }
@@ -176,10 +199,10 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   Plan& plan = result.plan;
   plan.overhead_bytes = tiering_options.overhead_bytes;
   plan.native_step_ms = clock.step_ms;
-  plan.predicted_step_ms = tiering.swapped_ms;
+  plan.predicted_step_ms = tiering.prediction.step_ms;
   plan.max_live_bytes = max_live;
   plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
-  result.summary = Summarize(profile, *timeline, tiering, plan, options);
+  result.summary = Summarize(profile, *timeline, behaviour, tiering, plan, options);
   result.sites = SumSites(profile, *timeline, behaviour, tiering);
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

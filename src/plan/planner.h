@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/plan/certificate.h"
 #include "src/plan/hotness.h"
 #include "src/plan/plan.h"
-#include "src/plan/predictor.h"
+#include "src/plan/step_play.h"
 #include "src/profile/types.h"
 
 namespace ebt::plan {
@@ -48,10 +49,16 @@ struct PlanSummary {
   uint64_t slabs = 0;
   double native_step_ms = 0;
   double predicted_step_ms = 0;  // slabs swapped, other cold blocks managed
+  StallMs stall_ms;              // of it, what is not native
+  uint64_t bytes_in = 0;         // that cross the link in such a step, to the device
+  uint64_t bytes_out = 0;        // and from it
+  std::string time_reason;       // why it takes 5 % longer than the bound; empty: it does not
   double managed_step_ms = 0;    // every cold block managed: before `ebbtide verify` cleared it
-  double bound_step_ms = 0;
+  double bound_step_ms = 0;      // no step that keeps to the budget can be faster
+  uint64_t predicted_peak_bytes = 0;  // of device memory, everything included
   bool feasible = true;
   std::string infeasible_reason;
+  Certificate certificate;  // where it is not feasible
   double plan_seconds = 0;
   std::array<TierSum, 4> tiers;  // by Tier
 };
