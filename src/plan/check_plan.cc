@@ -38,6 +38,7 @@ absl::Status CheckRegions(const Plan& plan) {
       {"budget", plan.budget},
       {"overhead_bytes", plan.overhead_bytes},
       {"max_live_bytes", plan.max_live_bytes},
+      {"dynamic_bytes", plan.dynamic_bytes},
       {"planned_peak_bytes", plan.planned_peak_bytes}};
   for (const auto& [name, bytes] : figures) {
     if (bytes > kSaneBytes) {
@@ -194,10 +195,27 @@ class SequenceCheck {
       return Broken("bounds", fmt::format("{} is not within the {} region [{}, {})", Name(i),
                                           cold ? "cold" : "warm", begin, end));
     }
+    if (auto status = CheckRoom(i, end); !status.ok()) return status;
     const uint64_t slabs_end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
     if (cold && slot.offset < slabs_end && !slot.persistent) {
       return Broken("slabs",
                     fmt::format("{} lies in a slab, but does not live across steps", Name(i)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRoom(size_t i, uint64_t end) const {
+    const Slot& slot = slots_[i];
+    if (!slot.variable()) return absl::OkStatus();
+    if (!in_step_ || slot.tier == Tier::kCold || !plan_.uneven) {
+      return Broken(
+          "room", fmt::format("{} has a room, but is no warm block of steps that differ", Name(i)));
+    }
+    if (slot.room_bytes % kBlockAlignment != 0 || slot.room_bytes < slot.bytes ||
+        slot.room_bytes > end - slot.offset) {
+      return Broken("room", fmt::format("{} does not fit into its room of {} bytes, or that not "
+                                        "into the warm region",
+                                        Name(i), slot.room_bytes));
     }
     return absl::OkStatus();
   }
@@ -267,6 +285,9 @@ absl::Status CheckPlan(const Plan& plan) {
     return status;
   }
   if (auto status = SequenceCheck(plan, plan.step, "step").Run(); !status.ok()) return status;
+  if (plan.uneven && !plan.slabs.empty()) {
+    return Broken("slabs", "there are slabs, but steps differ: no launch says when to move them");
+  }
   if (auto status = CheckSlabs(plan); !status.ok()) return status;
   if (auto status = CheckCleared(plan); !status.ok()) return status;
   if (auto status = CheckHotness(plan); !status.ok()) return status;

@@ -45,6 +45,10 @@ struct Slot {
   // Recorded numbers of the streams whose earlier blocks at this place must be through first, in
   // the prologue or in any step: ascending. What the slot's own stream has freed needs no event.
   std::vector<uint16_t> after;
+  // Not 0: steps differ here, and the block, of any size up to this, takes the lowest free place in
+  // [offset, offset + room_bytes). Several slots may share a room. `bytes` is the largest recorded.
+  uint64_t room_bytes = 0;
+  bool variable() const { return room_bytes > 0; }
 };
 
 // The cold part's unit of moving: slab i is [i * slab_bytes, (i + 1) * slab_bytes) of it. On the
@@ -108,6 +112,11 @@ struct Plan {
   uint64_t warm_bytes = 0;      // multiple of 2 MiB
   uint64_t cold_bytes = 0;      // multiple of 2 MiB
   uint32_t step_launches = 0;
+  // Steps differ: launches and step_launches are those of one recorded step, and nothing moves at
+  // them.
+  bool uneven = false;
+  // Device memory for blocks without a place: what playing the recording by this plan took.
+  uint64_t dynamic_bytes = 0;
   std::vector<Slot> prologue;
   std::vector<Slot> step;
   std::vector<Site> sites;

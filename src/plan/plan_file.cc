@@ -45,6 +45,7 @@ void AddSlot(const Slot& slot, Text& out) {
   if (slot.fetch_launch != -1) fmt::format_to(to, ",\"fetch_launch\":{}", slot.fetch_launch);
   if (slot.evict_launch != -1) fmt::format_to(to, ",\"evict_launch\":{}", slot.evict_launch);
   if (!slot.after.empty()) fmt::format_to(to, ",\"after\":[{}]", fmt::join(slot.after, ","));
+  if (slot.room_bytes != 0) fmt::format_to(to, ",\"room_bytes\":{}", slot.room_bytes);
   fmt::format_to(to, "}}");
 }
 
@@ -129,6 +130,8 @@ std::string PlanToJson(const Plan& plan) {
   fmt::format_to(to, " \"native_step_ms\": {},\n \"predicted_step_ms\": {},\n", plan.native_step_ms,
                  plan.predicted_step_ms);
   if (plan.hotness) AddHotness(*plan.hotness, out);
+  if (plan.uneven) fmt::format_to(to, " \"uneven\": true,\n");
+  if (plan.dynamic_bytes != 0) fmt::format_to(to, " \"dynamic_bytes\": {},\n", plan.dynamic_bytes);
   fmt::format_to(to, " \"slab_bytes\": {},\n", plan.slab_bytes);
   AddList("slabs", plan.slabs, out, AddSlab);
   fmt::format_to(to, ",\n");

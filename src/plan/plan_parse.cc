@@ -161,7 +161,7 @@ class Fields {
   bool ok() const { return error_.empty(); }
 
  private:
-  static constexpr size_t kMostKeys = 24;
+  static constexpr size_t kMostKeys = 32;
 
   const json* Find(const char* key, bool required) {
     if (!error_.empty()) return nullptr;
@@ -231,7 +231,10 @@ void ReadSlots(Fields& plan, int schema, const char* list, std::vector<Slot>& ou
     fields.Word("use", kUseWords, slot.use, false);
     fields.Number("fetch_launch", slot.fetch_launch, false);
     fields.Number("evict_launch", slot.evict_launch, false);
-    if (schema >= 3) fields.Numbers("after", slot.after);
+    if (schema >= 3) {
+      fields.Numbers("after", slot.after);
+      fields.Number("room_bytes", slot.room_bytes, false);
+    }
     fields.NoOthers();
     out.push_back(std::move(slot));
   }
@@ -325,6 +328,10 @@ Plan ReadFields(const json& root, std::string& error) {
   fields.Number("planned_peak_bytes", plan.planned_peak_bytes, true);
   fields.Milliseconds("native_step_ms", plan.native_step_ms);
   fields.Milliseconds("predicted_step_ms", plan.predicted_step_ms);
+  if (schema >= 3) {
+    fields.Flag("uneven", plan.uneven);
+    fields.Number("dynamic_bytes", plan.dynamic_bytes, false);
+  }
   if (schema >= 2) {
     fields.Number("slab_bytes", plan.slab_bytes, true);
     ReadSlabs(fields, plan.slabs, error);

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "src/plan/edits.h"
 #include "src/plan/layout.h"
+#include "src/plan/rehearsal.h"
 #include "src/plan/stream_order.h"
 #include "src/plan/tiering.h"
 #include "src/plan/timeline.h"
@@ -21,16 +22,21 @@ constexpr double kNearBound = 0.05;
 
 constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
 
-Slot SlotOf(const profile::Profile& profile, const Lived& life) {
+Slot SlotOf(const profile::Profile& profile, const Timeline& timeline, const Lived& life) {
   const auto& block = profile.blocks[life.block];
   Slot slot;
   slot.site = block.site;
   slot.fingerprint = block.fingerprint;
   slot.ordinal = life.ordinal;
-  slot.bytes = block.bytes;
   slot.stream = block.stream;
   slot.launch = life.launch;
   slot.persistent = life.span == Span::kPersistent;
+  slot.bytes = timeline.PlaceBytes(profile, life);
+  if (life.room != kNoRoom) {
+    slot.room_bytes = timeline.rooms[life.room].bytes;
+  } else if (life.variable && timeline.Planned(life)) {
+    slot.room_bytes = AlignUp(slot.bytes, kBlockAlignment);
+  }
   return slot;
 }
 
@@ -42,7 +48,7 @@ void AddSlots(const profile::Profile& profile, const Timeline& timeline, const B
   }
   for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
     const Lived& life = timeline.lives[i];
-    Slot slot = SlotOf(profile, life);
+    Slot slot = SlotOf(profile, timeline, life);
     slot.tier = tiering.tiers[i];
     slot.offset = tiering.layout.offsets[i];
     slot.block_class = behaviour.traits[i].block_class;
@@ -119,6 +125,7 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   plan.warm_bytes = tiering.layout.warm_bytes;
   plan.cold_bytes = tiering.layout.cold_bytes;
   plan.step_launches = timeline.step_launches;
+  plan.uneven = timeline.uneven;
   AddSlots(profile, timeline, behaviour, tiering, plan);
   AddSlabs(tiering, plan);
   AddSites(profile, plan);
@@ -149,6 +156,11 @@ void SumTimes(const profile::Profile& profile, const Timeline& timeline, const B
                                   summary.bound_step_ms, kNearBound);
 }
 
+// What the recording asks of the dynamic part beside `plan`.
+uint64_t DynamicBytes(const profile::Profile& profile, Plan& plan) {
+  return AlignUp(Rehearse(profile, plan).dynamic_bytes, kRegionAlignment);
+}
+
 PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
                       const Behaviour& behaviour, const Tiering& tiering, const Plan& plan,
                       const PlanOptions& options) {
@@ -160,7 +172,9 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
   summary.predicted_peak_bytes = tiering.required_bytes;
-  const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  // The envelope of steps that differ is no step: what counts is what was live.
+  if (plan.uneven) device_live = std::min(device_live, timeline.recorded_planned_live);
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
@@ -202,6 +216,8 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   plan.predicted_step_ms = tiering.prediction.step_ms;
   plan.max_live_bytes = max_live;
   plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
+  if (plan.uneven) plan.dynamic_bytes = DynamicBytes(profile, plan);
+  plan.planned_peak_bytes += plan.dynamic_bytes;
   result.summary = Summarize(profile, *timeline, behaviour, tiering, plan, options);
   result.sites = SumSites(profile, *timeline, behaviour, tiering);
   result.summary.plan_seconds =

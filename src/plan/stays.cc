@@ -38,57 +38,9 @@ absl::Status Play(const std::vector<Stay>& stays, Begun begun, Ended ended) {
   return absl::OkStatus();
 }
 
-// Bytes that are free now, by the stream in whose order they were freed last.
-class FreedBytes {
- public:
-  // The streams of [begin, end), which is taken.
-  std::vector<uint16_t> Take(uint64_t begin, uint64_t end) {
-    std::vector<uint16_t> streams;
-    auto at = pieces_.upper_bound(begin);
-    if (at != pieces_.begin()) --at;
-    while (at != pieces_.end() && at->first < end) {
-      const uint64_t from = at->first;
-      const Piece piece = at->second;
-      if (piece.end <= begin) {
-        ++at;
-        continue;
-      }
-      streams.push_back(piece.stream);
-      at = pieces_.erase(at);
-      if (from < begin) pieces_[from] = {begin, piece.stream};
-      if (piece.end > end) pieces_[end] = {piece.end, piece.stream};
-    }
-    return streams;
-  }
-
-  void Give(uint64_t begin, uint64_t end, uint16_t stream) {
-    Take(begin, end);
-    pieces_[begin] = {end, stream};
-  }
-
- private:
-  struct Piece {
-    uint64_t end;
-    uint16_t stream;
-  };
-  std::map<uint64_t, Piece> pieces_;  // by begin
-};
-
 uint64_t EndOf(const Slot& slot) { return slot.offset + AlignUp(slot.bytes, kBlockAlignment); }
 
 bool Linear(const Stay& stay) { return stay.block->kind == profile::AllocKind::kLinear; }
-
-absl::Status CheckAfter(const Stay& stay, const std::vector<uint16_t>& streams) {
-  const std::vector<uint16_t>& after = stay.ref.slot->after;
-  for (uint16_t stream : streams) {
-    if (!Linear(stay) && stream == stay.block->stream) continue;
-    if (std::find(after.begin(), after.end(), stream) != after.end()) continue;
-    return Broken("stream", fmt::format("{} of stream {} gets bytes that stream {} freed, but is "
-                                        "not after it",
-                                        Name(stay.ref), stay.block->stream, stream));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -102,6 +54,43 @@ std::string Name(const SlotRef& ref) {
 
 absl::Status Broken(const char* rule, const std::string& what) {
   return absl::InvalidArgumentError(fmt::format("plan breaks the rule \"{}\": {}", rule, what));
+}
+
+std::vector<uint16_t> FreedBytes::Take(uint64_t begin, uint64_t end) {
+  std::vector<uint16_t> streams;
+  auto at = pieces_.upper_bound(begin);
+  if (at != pieces_.begin()) --at;
+  while (at != pieces_.end() && at->first < end) {
+    const uint64_t from = at->first;
+    const Piece piece = at->second;
+    if (piece.end <= begin) {
+      ++at;
+      continue;
+    }
+    streams.push_back(piece.stream);
+    at = pieces_.erase(at);
+    if (from < begin) pieces_[from] = {begin, piece.stream};
+    if (piece.end > end) pieces_[end] = {piece.end, piece.stream};
+  }
+  return streams;
+}
+
+void FreedBytes::Give(uint64_t begin, uint64_t end, uint16_t stream) {
+  Take(begin, end);
+  pieces_[begin] = {end, stream};
+}
+
+absl::Status CheckComesAfter(const SlotRef& ref, const profile::Block& block,
+                             const std::vector<uint16_t>& streams) {
+  const std::vector<uint16_t>& after = ref.slot->after;
+  for (uint16_t stream : streams) {
+    if (block.kind != profile::AllocKind::kLinear && stream == block.stream) continue;
+    if (std::find(after.begin(), after.end(), stream) != after.end()) continue;
+    return Broken("stream", fmt::format("{} of stream {} gets bytes that stream {} freed, but is "
+                                        "not after it",
+                                        Name(ref), block.stream, stream));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOverlap(std::vector<Stay> stays) {
@@ -141,7 +130,7 @@ absl::Status CheckStreamOrder(std::vector<Stay> stays) {
       stays,
       [&](size_t i) {
         const Slot& slot = *stays[i].ref.slot;
-        return CheckAfter(stays[i], freed.Take(slot.offset, EndOf(slot)));
+        return CheckComesAfter(stays[i].ref, *stays[i].block, freed.Take(slot.offset, EndOf(slot)));
       },
       [&](size_t i) {
         const Slot& slot = *stays[i].ref.slot;

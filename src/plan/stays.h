@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,25 @@ struct Stay {
   Moment begin, end;
   const profile::Block* block = nullptr;  // what was recorded of it; nullptr of a slab
 };
+
+// Bytes that are free now, by the stream in whose order they were freed last.
+class FreedBytes {
+ public:
+  // The streams of [begin, end), which is taken.
+  std::vector<uint16_t> Take(uint64_t begin, uint64_t end);
+  void Give(uint64_t begin, uint64_t end, uint16_t stream);
+
+ private:
+  struct Piece {
+    uint64_t end;
+    uint16_t stream;
+  };
+  std::map<uint64_t, Piece> pieces_;  // by begin
+};
+
+// The rule "stream" for one block that gets bytes which these streams freed.
+absl::Status CheckComesAfter(const SlotRef& ref, const profile::Block& block,
+                             const std::vector<uint16_t>& streams);
 
 // "overlap": no two stays share bytes at any time; those that end at a moment are gone before
 // others begin. O(n log n).

@@ -12,7 +12,8 @@ namespace ebt::plan {
 // order, offsets included. The prologue and two steps are played, since a step meets what the one
 // before it left. What was freed by cuMemFree (a linear block, no stream) is idle; a linear block
 // may be used by any stream at once, so it comes after all streams that freed its bytes.
-// O(n log n).
+// O(n log n). Where steps differ the whole recording is looked at, and a slot comes after every
+// stream that ever frees bytes of its place or room.
 void OrderStreams(const profile::Profile& profile, const Timeline& timeline, Plan& plan);
 
 }  // namespace ebt::plan

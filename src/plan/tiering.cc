@@ -44,7 +44,8 @@ class Chooser {
 
   Tiering WithoutBudget() const {
     std::vector<Tier> tiers = TiersWith(ColdByShare(true), true);
-    for (uint32_t i = 0; i < tiers.size(); ++i) {
+    // Where steps differ no launch says when a block is needed.
+    for (uint32_t i = 0; i < tiers.size() && !timeline_.uneven; ++i) {
       const Traits& traits = behaviour_.traits[i];
       if (Movable(i) && traits.block_class == BlockClass::kOptimizerState &&
           traits.idle >= kStateIdle && Bytes(i) >= kSmallestCold && !Kept(i)) {
@@ -62,6 +63,7 @@ class Chooser {
 
   // The fastest of what fits, as far as that shows without packing.
   Tiering WithBudget() const {
+    if (timeline_.uneven) return Fit({});
     std::vector<Draft> drafts;
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {
@@ -156,7 +158,8 @@ class Chooser {
                          .room = room_,
                          .slabs = slabs};
     for (uint32_t i = 0; i < resident_.size(); ++i) {
-      rules.movable.push_back(Movable(i) && Bytes(i) >= kSmallestCold);
+      const bool fixed = !timeline_.lives[i].variable;
+      rules.movable.push_back(Movable(i) && fixed && Bytes(i) >= kSmallestCold);
       rules.state.push_back(behaviour_.traits[i].block_class == BlockClass::kOptimizerState);
     }
     return OrderCandidates(rules);

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "src/base/units.h"
 #include "src/plan/stays.h"
+#include "src/plan/uneven_check.h"
 #include "src/profile/steps.h"
 
 namespace ebt::plan {
@@ -22,6 +23,64 @@ using profile::kNever;
 constexpr uint64_t kAskedSteps = 16;
 // Recorded steps that are tried when several have the planned allocations.
 constexpr int kMostTries = 4;
+
+// "edit". Blocks of the warm-up may share the place of one of another site.
+absl::Status CheckEdits(const Plan& plan) {
+  absl::flat_hash_map<uint64_t, const Site*> edited;
+  for (const Site& site : plan.sites) {
+    if (site.pin || site.exclude) edited[site.id] = &site;
+  }
+  for (const auto* slots : {&plan.prologue, &plan.step}) {
+    for (size_t i = 0; i < slots->size() && !edited.empty(); ++i) {
+      const Slot& slot = (*slots)[i];
+      const auto found = edited.find(slot.site);
+      if (found == edited.end() || slot.tier == Tier::kNative) continue;
+      if (!slot.persistent && slots == &plan.prologue) continue;
+      if (found->second->pin == slot.tier) continue;
+      const char* const sequence = slots == &plan.step ? "step" : "prologue";
+      return Broken("edit", fmt::format("{} does not lie where its site is pinned to, or is "
+                                        "excluded",
+                                        Name({sequence, i, &slot})));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Bytes of the warm region and the dynamic part, and of what is fetched at one launch.
+absl::Status CheckBudget(const Plan& plan, uint64_t native_bytes) {
+  std::vector<int64_t> change(plan.step_launches + 1, 0);
+  for (const auto* slots : {&plan.prologue, &plan.step}) {
+    for (const Slot& slot : *slots) {
+      if (slot.tier != Tier::kCold || slot.fetch_launch < 0) continue;
+      const auto bytes = int64_t(AlignUp(slot.bytes, kBlockAlignment));
+      change[slot.fetch_launch] += bytes;
+      change[slot.evict_launch + 1] -= bytes;
+    }
+  }
+  uint64_t device = plan.warm_bytes + plan.dynamic_bytes;
+  for (size_t launch = 0; launch < change.size(); ++launch) {
+    device += uint64_t(change[launch]);
+    if (device > plan.planned_peak_bytes) {
+      return Broken("budget", fmt::format("{} bytes on the device at launch {}, but the planned "
+                                          "peak is {}",
+                                          device, launch, plan.planned_peak_bytes));
+    }
+    if (plan.budget > 0 && device + native_bytes + plan.overhead_bytes > plan.budget) {
+      return Broken("budget",
+                    fmt::format("{} bytes, {} of the driver's and {} of overhead are on "
+                                "the device at launch {}, but the budget is {}",
+                                device, native_bytes, plan.overhead_bytes, launch, plan.budget));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Which launch a step is at is not known where steps differ: places, streams and sums are checked.
+absl::Status ValidateUneven(const profile::Profile& profile, const Plan& plan) {
+  if (auto status = CheckEdits(plan); !status.ok()) return status;
+  if (auto status = CheckBudget(plan, 0); !status.ok()) return status;
+  return CheckUnevenPlay(profile, plan);
+}
 
 class Validation {
  public:
@@ -57,7 +116,7 @@ class Validation {
     if (auto status = Compare("prologue", plan_.prologue, prologue, 0); !status.ok()) {
       return status;
     }
-    if (auto status = CheckEdits(); !status.ok()) return status;
+    if (auto status = CheckEdits(plan_); !status.ok()) return status;
     if (auto status = CheckPersistentTouches(prologue); !status.ok()) return status;
     absl::Status last = absl::OkStatus();
     int tries = 0;
@@ -113,28 +172,6 @@ class Validation {
     return absl::OkStatus();
   }
 
-  // Blocks of the warm-up may share the place of one of another site.
-  absl::Status CheckEdits() const {
-    absl::flat_hash_map<uint64_t, const Site*> edited;
-    for (const Site& site : plan_.sites) {
-      if (site.pin || site.exclude) edited[site.id] = &site;
-    }
-    for (const auto* slots : {&plan_.prologue, &plan_.step}) {
-      for (size_t i = 0; i < slots->size() && !edited.empty(); ++i) {
-        const Slot& slot = (*slots)[i];
-        const auto found = edited.find(slot.site);
-        if (found == edited.end() || slot.tier == Tier::kNative) continue;
-        if (!slot.persistent && slots == &plan_.prologue) continue;
-        if (found->second->pin == slot.tier) continue;
-        return Broken("edit",
-                      fmt::format("{} does not lie where its site is pinned to, or is "
-                                  "excluded",
-                                  Name({slots == &plan_.step ? "step" : "prologue", i, &slot})));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   // When what was freed at event `at`, in launches that follow those of recorded step `step`,
   // is freed in the played repetition `repetition` of step `model`.
   Moment Played(uint64_t at, uint64_t step, uint64_t model, uint64_t repetition) const {
@@ -158,7 +195,7 @@ class Validation {
     AddSlabStays(step, stays);
     if (auto status = CheckOverlap(stays); !status.ok()) return status;
     if (auto status = CheckStreamOrder(std::move(stays)); !status.ok()) return status;
-    return CheckBudget(native_bytes);
+    return CheckBudget(plan_, native_bytes);
   }
 
   absl::Status AddPrologue(const std::vector<uint32_t>& prologue, uint64_t step,
@@ -337,35 +374,6 @@ class Validation {
     return absl::OkStatus();
   }
 
-  absl::Status CheckBudget(uint64_t native_bytes) const {
-    std::vector<int64_t> change(plan_.step_launches + 1, 0);
-    for (const auto* slots : {&plan_.prologue, &plan_.step}) {
-      for (const Slot& slot : *slots) {
-        if (slot.tier != Tier::kCold || slot.fetch_launch < 0) continue;
-        const auto bytes = int64_t(AlignUp(slot.bytes, kBlockAlignment));
-        change[slot.fetch_launch] += bytes;
-        change[slot.evict_launch + 1] -= bytes;
-      }
-    }
-    uint64_t device = plan_.warm_bytes;
-    for (size_t launch = 0; launch < change.size(); ++launch) {
-      device += uint64_t(change[launch]);
-      if (device > plan_.planned_peak_bytes) {
-        return Broken("budget", fmt::format("{} bytes on the device at launch {}, but the planned "
-                                            "peak is {}",
-                                            device, launch, plan_.planned_peak_bytes));
-      }
-      if (plan_.budget > 0 && device + native_bytes + plan_.overhead_bytes > plan_.budget) {
-        return Broken(
-            "budget",
-            fmt::format("{} bytes, {} of the driver's and {} of overhead are on the "
-                        "device at launch {}, but the budget is {}",
-                        device, native_bytes, plan_.overhead_bytes, launch, plan_.budget));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   const profile::Profile& profile_;
   const Plan& plan_;
   const profile::Steps& steps_;
@@ -381,6 +389,7 @@ class Validation {
 
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan) {
   if (auto status = CheckPlan(plan); !status.ok()) return status;
+  if (plan.uneven) return ValidateUneven(profile, plan);
   const auto steps = profile::FindSteps(profile);
   if (!steps) return Broken("sequence", "no step repeats in the profile");
   if (steps->period != plan.step_launches) {

@@ -28,7 +28,9 @@ absl::Status CheckPlan(const Plan& plan);
 // (what outlives the next step has no planned place), "persistent" (exactly what lives across
 // steps), "touch" (fetched before the first and sent back after the last of the touches that all of
 // the last recorded steps have), "budget" (at every launch, what is left to the driver included; a
-// plan whose summary says infeasible breaks it). The error names the rule and the slots concerned.
+// plan whose summary says infeasible breaks it). Of a plan for steps that differ the recording is
+// played as replay would serve it: "dynamic" (what has no place finds room), "stream", "budget" and
+// "edit" alone. The error names the rule and the slots concerned.
 // "edit" (a pinned site's blocks have that tier, an excluded one's none). O(n log n) of events and
 // touches.
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan);
