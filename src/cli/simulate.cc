@@ -2,12 +2,13 @@
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
+#include "src/plan/device.h"
+#include "src/plan/matcher.h"
 #include "src/plan/planner.h"
 #include "src/plan/play.h"
 #include "src/plan/usable_plan.h"
 #include "src/profile/metadata.h"
 #include "src/profile/reader.h"
-#include "src/replay/matcher.h"
 #include "src/report/simulation.h"
 
 namespace ebt::cli {
@@ -20,6 +21,7 @@ struct SimulateOptions {
   std::string plan;
   std::string policy = kEveryPolicy;
   std::string budget;
+  std::string device;
   std::string cold = "auto";
   uint64_t plan_steps = 0;
   uint64_t from_step = 0;
@@ -30,7 +32,7 @@ struct SimulateOptions {
 plan::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
                            const plan::PlayOptions& options) {
   uint64_t site = 0;
-  replay::Matcher matcher(plan, [&site] { return site; });
+  plan::Matcher matcher(plan, [&site] { return site; });
   const plan::SlotFinder find = [&](const profile::Block& block) {
     site = block.site;
     return matcher.Next(block.bytes, block.fingerprint);
@@ -49,6 +51,11 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
     return plan::ReadUsablePlan(options.plan, {.program = profile::Text(profile, "program")});
   }
   plan::PlanOptions how;
+  if (!options.device.empty()) {
+    const auto device = plan::FindDevice(options.device);
+    if (!device.ok()) return device.status();
+    how.device = device->speeds;
+  }
   if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
   absl::StatusOr<plan::PlanResult> result =
       plan::MakePlan(plan::FirstSteps(profile, options.plan_steps), how);
@@ -95,6 +102,11 @@ int Simulate(const SimulateOptions& options) {
   if (!profile.ok()) return Fail(profile.status());
   const uint64_t budget = options.budget.empty() ? 0 : *ParseSize(options.budget);
   report::Simulation simulation = report::DescribeRecording(*profile, options.profile, budget);
+  if (!options.device.empty()) {
+    const auto device = plan::FindDevice(options.device);
+    if (!device.ok()) return Fail(device.status());
+    report::SetDevice(*profile, *device, &simulation);
+  }
   for (plan::Policy policy : plan::kPolicies) {
     if (options.policy != kEveryPolicy && options.policy != plan::PolicyName(policy)) continue;
     simulation.policies.push_back(
@@ -123,7 +135,8 @@ void AddSimulate(Invocation& invocation) {
   CLI::App* simulate = invocation.app.add_subcommand(
       "simulate", "Play a recording through other allocators, or through a plan");
   SetSynopsis(simulate,
-              "PROFILE [--plan FILE | --plan-steps N] [--policy NAME] [--budget SIZE] [--json]");
+              "PROFILE [--plan FILE | --plan-steps N] [--policy NAME] [--budget SIZE] [--device "
+              "NAME] [--json]");
   simulate->add_option("PROFILE", options->profile, "Profile written by `ebbtide record`")
       ->required();
   CLI::Option* plan =
@@ -157,7 +170,12 @@ void AddSimulate(Invocation& invocation) {
       ->type_name("NAME")
       ->check(CLI::IsMember(PolicyNames()));
   AddSizeOption(simulate, "--budget", &options->budget,
-                "Device memory that the process may use (default: what the recorded device had)");
+                "Device memory that the process may use (default: what the device has)");
+  simulate
+      ->add_option("--device", options->device,
+                   "Device to run on: a name that is built in, or a file that `ebbtide doctor "
+                   "--measure` wrote (default: the recorded one)")
+      ->type_name("NAME");
   simulate->add_flag("--json", options->json, "Print one JSON object");
   simulate->footer(
       "What libraries allocate beside the framework counts in \"process\" alone. Equal input "

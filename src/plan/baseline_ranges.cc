@@ -1,5 +1,6 @@
 #include "src/plan/baseline_ranges.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace ebt::plan {
@@ -49,6 +50,19 @@ std::optional<uint64_t> FreeRanges::TakeBestFit(uint64_t bytes) {
   const auto [range_bytes, offset] = *found;
   Cut(offset, range_bytes, offset, bytes);
   return offset;
+}
+
+std::optional<uint64_t> FreeRanges::TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end) {
+  auto at = ranges_.upper_bound(begin);
+  if (at != ranges_.begin()) --at;
+  for (; at != ranges_.end() && at->first < end; ++at) {
+    const auto [range, range_bytes] = *at;
+    const uint64_t from = std::max(begin, range), until = std::min(end, range + range_bytes);
+    if (until < from || until - from < bytes) continue;
+    Cut(range, range_bytes, from, bytes);
+    return from;
+  }
+  return std::nullopt;
 }
 
 bool FreeRanges::TakeAt(uint64_t offset, uint64_t bytes) {

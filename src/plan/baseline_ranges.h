@@ -23,6 +23,8 @@ class FreeRanges {
   // The offset of so many bytes, taken: at the beginning of the smallest free range that holds
   // them, of equal ones the lowest.
   std::optional<uint64_t> TakeBestFit(uint64_t bytes);
+  // The lowest place within [begin, end).
+  std::optional<uint64_t> TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end);
   // Exactly these. False: they are not all free, and nothing is taken.
   bool TakeAt(uint64_t offset, uint64_t bytes);
   void Give(uint64_t offset, uint64_t bytes);

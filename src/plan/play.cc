@@ -21,15 +21,27 @@ constexpr uint64_t kAddresses = uint64_t{1} << 44;
 // An address range that gets device memory by the chunk; the last one may be shorter.
 class Part {
  public:
-  Part(uint64_t bytes, uint64_t chunk) : free_(bytes), bytes_(bytes), chunk_(chunk) {}
+  // `bytes` are there from the beginning, at most `most` ever.
+  Part(uint64_t bytes, uint64_t most, uint64_t chunk)
+      : free_(bytes), first_bytes_(bytes), most_(most), chunk_(chunk) {}
 
   bool TakeAt(uint64_t offset, uint64_t bytes) {
     if (!free_.TakeAt(offset, bytes)) return false;
     Back(offset, bytes);
     return true;
   }
+  std::optional<uint64_t> TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end) {
+    const std::optional<uint64_t> offset = free_.TakeLowest(bytes, begin, end);
+    if (offset) Back(*offset, bytes);
+    return offset;
+  }
+  // The range grows where nothing free suffices.
   std::optional<uint64_t> Take(uint64_t bytes) {
-    const std::optional<uint64_t> offset = free_.TakeBestFit(bytes);
+    std::optional<uint64_t> offset = free_.TakeBestFit(bytes);
+    if (!offset && bytes <= most_ - (free_.size() - free_.free_at_end())) {
+      free_.Grow(bytes - free_.free_at_end());
+      offset = free_.TakeBestFit(bytes);
+    }
     if (offset) Back(*offset, bytes);
     return offset;
   }
@@ -41,16 +53,19 @@ class Part {
       if (backed_.size() <= chunk) backed_.resize(chunk + 1);
       if (backed_[chunk]) continue;
       backed_[chunk] = true;
-      device_bytes_ += std::min(chunk_, bytes_ - chunk * chunk_);
+      const uint64_t more = std::min(chunk_, most_ - chunk * chunk_);
+      (chunk * chunk_ < first_bytes_ ? first_device_bytes_ : grown_device_bytes_) += more;
     }
   }
-  uint64_t device_bytes() const { return device_bytes_; }
+  // In chunks that begin in what was there from the beginning, and behind it.
+  uint64_t first_device_bytes() const { return first_device_bytes_; }
+  uint64_t grown_device_bytes() const { return grown_device_bytes_; }
 
  private:
   FreeRanges free_;
-  const uint64_t bytes_, chunk_;
+  const uint64_t first_bytes_, most_, chunk_;
   std::vector<bool> backed_;
-  uint64_t device_bytes_ = 0;
+  uint64_t first_device_bytes_ = 0, grown_device_bytes_ = 0;
 };
 
 class PlanPlayer {
@@ -61,10 +76,11 @@ class PlanPlayer {
         plan_(plan),
         find_(find),
         options_(options),
-        device_(FindTakers(profile).device),
-        warm_(plan.warm_bytes, plan.slab_bytes > 0 ? plan.slab_bytes : kChunk),
-        cold_(plan.cold_bytes, kChunk),
-        dynamic_(kAddresses, kChunk),
+        takers_(FindTakers(profile)),
+        warm_(plan.warm_bytes, plan.uneven ? kAddresses : plan.warm_bytes,
+              plan.slab_bytes > 0 ? plan.slab_bytes : kChunk),
+        cold_(plan.cold_bytes, plan.cold_bytes, kChunk),
+        dynamic_(0, kAddresses, kChunk),
         homes_(profile.blocks.size()) {
     if (options.cold_on_device) return;
     for (const Slab& slab : plan.slabs) warm_.Back(slab.stay_offset, plan.slab_bytes);
@@ -80,7 +96,7 @@ class PlanPlayer {
       if (counting_) NotePeak();
     }
     result_.planned_bytes = PlannedBytes();
-    result_.dynamic_bytes = dynamic_.device_bytes();
+    result_.dynamic_bytes = DynamicBytes();
     return result_;
   }
 
@@ -89,6 +105,7 @@ class PlanPlayer {
   struct Home {
     Where where = Where::kNowhere;
     uint64_t offset = 0;
+    bool dynamic = false;  // without a place of its own
   };
 
   static uint64_t Rounded(const profile::Block& block) {
@@ -98,10 +115,13 @@ class PlanPlayer {
     return kind == AllocKind::kLinear || kind == AllocKind::kAsync || kind == AllocKind::kPool;
   }
 
-  uint64_t PlannedBytes() const { return warm_.device_bytes() + cold_.device_bytes(); }
+  uint64_t PlannedBytes() const { return warm_.first_device_bytes() + cold_.first_device_bytes(); }
+  uint64_t DynamicBytes() const {
+    return warm_.grown_device_bytes() + dynamic_.grown_device_bytes();
+  }
 
   void NotePeak() {
-    const uint64_t now = PlannedBytes() + dynamic_.device_bytes() + driver_bytes_;
+    const uint64_t now = PlannedBytes() + DynamicBytes() + driver_bytes_;
     result_.peak_bytes = std::max(result_.peak_bytes, now);
     result_.live_bytes = std::max(result_.live_bytes, live_bytes_);
     result_.dynamic_live_bytes = std::max(result_.dynamic_live_bytes, dynamic_live_bytes_);
@@ -110,13 +130,11 @@ class PlanPlayer {
   void Count(uint64_t& figure) { figure += counting_; }
 
   void Allocate(const profile::Block& block) {
-    if (block.device != device_ || block.bytes == 0 || block.bytes > kAddresses / 2 ||
-        block.kind == AllocKind::kManaged)
-      return;
+    if (takers_.of[block.id] == Taker::kElsewhere || block.bytes > kAddresses / 2) return;
     Home& home = homes_[block.id];
     home = Servable(block.kind) ? Serve(block) : Home{Where::kDriver};
     if (home.where != Where::kHost) live_bytes_ += Rounded(block);
-    if (home.where == Where::kDynamic) dynamic_live_bytes_ += Rounded(block);
+    if (home.dynamic) dynamic_live_bytes_ += Rounded(block);
     if (home.where != Where::kDriver) return;
     driver_bytes_ += Rounded(block);
     Count(result_.native);
@@ -132,11 +150,17 @@ class PlanPlayer {
     }
     if (!slot) Count(result_.unknown);
     if (native || block.kind == AllocKind::kLinear) return {Where::kDriver};
-    const std::optional<uint64_t> offset = dynamic_.Take(Rounded(block));
-    return offset ? Home{Where::kDynamic, *offset} : Home{Where::kDriver};
+    const Where where = plan_.uneven ? Where::kWarm : Where::kDynamic;
+    const std::optional<uint64_t> offset = (plan_.uneven ? warm_ : dynamic_).Take(Rounded(block));
+    return offset ? Home{where, *offset, true} : Home{Where::kDriver};
   }
 
   Home Place(const Slot& slot, const profile::Block& block) {
+    if (slot.variable()) {
+      const std::optional<uint64_t> offset =
+          warm_.TakeLowest(Rounded(block), slot.offset, slot.offset + slot.room_bytes);
+      return offset ? Home{Where::kWarm, *offset} : Home{};
+    }
     if (slot.tier != Tier::kCold)
       return warm_.TakeAt(slot.offset, Rounded(block)) ? Home{Where::kWarm, slot.offset} : Home{};
     if (!options_.cold_on_device) return {Where::kHost};
@@ -151,10 +175,8 @@ class PlanPlayer {
     if (home.where == Where::kWarm) warm_.Give(home.offset, bytes);
     if (home.where == Where::kCold) cold_.Give(home.offset, bytes);
     if (home.where == Where::kDriver) driver_bytes_ -= bytes;
-    if (home.where == Where::kDynamic) {
-      dynamic_.Give(home.offset, bytes);
-      dynamic_live_bytes_ -= bytes;
-    }
+    if (home.where == Where::kDynamic) dynamic_.Give(home.offset, bytes);
+    if (home.dynamic) dynamic_live_bytes_ -= bytes;
     home = {};
   }
 
@@ -162,7 +184,7 @@ class PlanPlayer {
   const Plan& plan_;
   const SlotFinder& find_;
   const PlayOptions options_;
-  const uint16_t device_;
+  const Takers takers_;
   Part warm_, cold_, dynamic_;
   std::vector<Home> homes_;  // by block
   uint64_t driver_bytes_ = 0, live_bytes_ = 0, dynamic_live_bytes_ = 0;

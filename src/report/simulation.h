@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/plan/baseline.h"
+#include "src/plan/device.h"
 #include "src/plan/play.h"
 #include "src/profile/types.h"
 
@@ -30,6 +31,7 @@ struct Simulation {
   uint64_t max_live_bytes = 0;     // of the framework and libraries together, rounded to 512 bytes
   uint64_t budget_bytes = 0;       // 0: none was given
   uint64_t capacity_bytes = 0;     // what the process may have of the device
+  std::string device;              // empty: the recorded one
   std::vector<plan::Baseline> policies;
   std::optional<Played> plan;
 };
@@ -37,6 +39,10 @@ struct Simulation {
 // The figures of the recording itself; budget: bytes, 0: none.
 Simulation DescribeRecording(const profile::Profile& profile, const std::string& source,
                              uint64_t budget);
+
+// It runs on another device, on which as much is in use before it begins.
+void SetDevice(const profile::Profile& profile, const plan::DeviceDescription& device,
+               Simulation* simulation);
 
 // For people: at most 100 columns wide, no colours, ends with a newline.
 std::string SimulationTable(const Simulation& simulation);

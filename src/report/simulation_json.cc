@@ -82,6 +82,7 @@ std::string SimulationJson(const Simulation& simulation) {
       {"max_live_bytes", simulation.max_live_bytes},
       {"budget_bytes", simulation.budget_bytes > 0 ? Json(simulation.budget_bytes) : Json()},
       {"capacity_bytes", simulation.capacity_bytes},
+      {"device", simulation.device.empty() ? Json() : Json(simulation.device)},
       {"planned_peak_bytes", played ? Json(played->planned_peak_bytes) : Json()},
       {"fragmentation",
        played ? Ratio(played->figures.peak_bytes, played->figures.live_bytes) : Json()},

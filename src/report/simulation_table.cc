@@ -77,13 +77,23 @@ Simulation DescribeRecording(const profile::Profile& profile, const std::string&
   return simulation;
 }
 
+void SetDevice(const profile::Profile& profile, const plan::DeviceDescription& device,
+               Simulation* simulation) {
+  const uint64_t base = profile::Number(profile, "device_used_base_bytes").value_or(0);
+  const uint64_t left = device.device_bytes > base ? device.device_bytes - base : 1;
+  simulation->device = device.name;
+  simulation->capacity_bytes =
+      simulation->budget_bytes > 0 ? std::min(left, simulation->budget_bytes) : left;
+}
+
 std::string SimulationTable(const Simulation& simulation) {
   Text out;
   Print(out, "{}: {} events, {} step{}; at most {} live\n",
         Shortened(Printable(simulation.source), kSourceWidth), simulation.events, simulation.steps,
         simulation.steps == 1 ? "" : "s", FormatSize(simulation.max_live_bytes));
-  Print(out, "the process may have {}{}\n\n", FormatSize(simulation.capacity_bytes),
-        simulation.budget_bytes > 0 ? " (--budget)" : "");
+  Print(out, "the process may have {}{}{}\n\n", FormatSize(simulation.capacity_bytes),
+        simulation.budget_bytes > 0 ? " (--budget)" : "",
+        simulation.device.empty() ? "" : " of " + Printable(simulation.device));
   Print(out, "{:<12}{:>12}{:>9}{:>14}{:>10}{:>8}{:>9}\n", "policy", "reserved", "/ live", "process",
         "segments", "freed", "retries");
   for (const Baseline& baseline : simulation.policies) PrintPolicy(baseline, out);

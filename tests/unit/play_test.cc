@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "src/plan/matcher.h"
 #include "src/plan/planner.h"
-#include "src/replay/matcher.h"
 #include "tests/unit/training_profile.h"
 
 namespace ebt::plan {
@@ -35,7 +35,7 @@ PlayedPlan Played(const profile::ProfileBuilder& program, const Plan& plan,
 PlayedPlan PlayedAsRun(const profile::Profile& profile, const Plan& plan,
                        const PlayOptions& options = {}) {
   uint64_t site = 0;
-  replay::Matcher matcher(plan, [&site] { return site; });
+  Matcher matcher(plan, [&site] { return site; });
   const SlotFinder find = [&](const profile::Block& block) {
     site = block.site;
     return matcher.Next(block.bytes, block.fingerprint);
@@ -111,6 +111,38 @@ TEST(PlayTest, ColdBlocksAreOnTheHostUnlessTheyStay) {
   EXPECT_EQ(Played(program, plan).planned, 1u);
   // 32 .. 40 of the cold part.
   EXPECT_EQ(Played(program, plan, {.cold_on_device = true}).peak_bytes, 8 * kMiB);
+}
+
+TEST(PlayTest, ABlockOfAnySizeTakesTheLowestPlaceInItsRoom) {
+  const Plan plan =
+      PlanOf(64 * kMiB, {{.bytes = 8 * kMiB, .offset = 40 * kMiB, .room_bytes = 8 * kMiB}});
+  profile::ProfileBuilder program;
+  program.Alloc(5 * kMiB, 1);
+  program.Alloc(3 * kMiB, 1);
+  const PlayedPlan both = Played(program, plan);
+  EXPECT_EQ(both.planned, 2u);
+  EXPECT_EQ(both.peak_bytes, 32 * kMiB);
+  program.Alloc(512, 1);  // the room is full
+  const PlayedPlan three = Played(program, plan);
+  EXPECT_EQ(three.planned, 2u);
+  EXPECT_EQ(three.occupied, 1u);
+  EXPECT_EQ(three.dynamic_bytes, 32 * kMiB);
+}
+
+TEST(PlayTest, WhereStepsDifferWhatHasNoPlaceBeginsInTheWarmRegionAndGrowsBehindIt) {
+  Plan plan = PlanOf(40 * kMiB, {{.bytes = 10 * kMiB, .offset = 0}});
+  plan.uneven = true;
+  profile::ProfileBuilder program;
+  program.Alloc(10 * kMiB, 1);
+  program.Alloc(20 * kMiB, 9);  // 10 .. 30
+  const PlayedPlan inside = Played(program, plan);
+  EXPECT_EQ(inside.peak_bytes, 32 * kMiB);
+  EXPECT_EQ(inside.dynamic_bytes, 0u);
+  EXPECT_EQ(inside.dynamic_live_bytes, 20 * kMiB);
+  program.Alloc(40 * kMiB, 9);  // 30 .. 70: chunks 32 .. 64, which the region begins, and 64 .. 96
+  const PlayedPlan grown = Played(program, plan);
+  EXPECT_EQ(grown.planned_bytes, 64 * kMiB);
+  EXPECT_EQ(grown.dynamic_bytes, 32 * kMiB);
 }
 
 TEST(PlayTest, SlabsHaveTheMemoryOfTheirStays) {
