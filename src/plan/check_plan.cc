@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -115,6 +117,38 @@ absl::Status CheckCleared(const Plan& plan) {
   return absl::OkStatus();
 }
 
+bool IsShare(double share) { return share >= 0 && share <= 1; }
+
+absl::Status CheckHotness(const Plan& plan) {
+  if (!plan.hotness) return absl::OkStatus();
+  const HotnessRule& rule = *plan.hotness;
+  for (double number :
+       {rule.weights.forward, rule.weights.backward, rule.weights.coupling, rule.threshold}) {
+    if (!std::isfinite(number)) return Broken("hotness", "a weight or the threshold is no number");
+  }
+  if (!IsShare(rule.hot_share) || !IsShare(rule.warm_share.value_or(0))) {
+    return Broken("hotness", "the share of a tier is not within 0 and 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSites(const Plan& plan) {
+  absl::flat_hash_set<uint64_t> sites;
+  for (const Site& site : plan.sites) {
+    if (!sites.insert(site.id).second) {
+      return Broken("duplicate", fmt::format("site {:#x} is listed twice", site.id));
+    }
+    if (site.pin == Tier::kNative) {
+      return Broken("edit",
+                    fmt::format("site {:#x} is pinned to the driver: exclude it instead", site.id));
+    }
+    if (site.pin && site.exclude) {
+      return Broken("edit", fmt::format("site {:#x} is both pinned and excluded", site.id));
+    }
+  }
+  return absl::OkStatus();
+}
+
 class SequenceCheck {
  public:
   SequenceCheck(const Plan& plan, const std::vector<Slot>& slots, const char* name)
@@ -204,6 +238,10 @@ class SequenceCheck {
     if (in_step_ && slot.persistent) {
       return Broken("persistent", fmt::format("{} is made anew in every step", Name(i)));
     }
+    if (std::adjacent_find(slot.after.begin(), slot.after.end(), std::greater_equal<>()) !=
+        slot.after.end()) {
+      return Broken("stream", fmt::format("{} names streams out of order", Name(i)));
+    }
     return CheckPrefetch(i);
   }
 
@@ -257,13 +295,8 @@ absl::Status CheckPlan(const Plan& plan) {
   }
   if (auto status = CheckSlabs(plan); !status.ok()) return status;
   if (auto status = CheckCleared(plan); !status.ok()) return status;
-  absl::flat_hash_set<uint64_t> sites;
-  for (const Site& site : plan.sites) {
-    if (!sites.insert(site.id).second) {
-      return Broken("duplicate", fmt::format("site {:#x} is listed twice", site.id));
-    }
-  }
-  return absl::OkStatus();
+  if (auto status = CheckHotness(plan); !status.ok()) return status;
+  return CheckSites(plan);
 }
 
 }  // namespace ebt::plan

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <tuple>
 #include <utility>
 
 #include "src/base/units.h"
+#include "src/plan/colocation.h"
 
 namespace ebt::plan {
 namespace {
@@ -36,13 +36,7 @@ Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
                   std::vector<uint32_t> members, const std::vector<Item>& stays,
                   std::vector<uint64_t>& offsets) {
   auto persistent = [&](uint32_t i) { return timeline.lives[i].span == Span::kPersistent; };
-  auto rank = [&](uint32_t i) {
-    const Traits& traits = behaviour.traits[i];
-    const bool untouched = timeline.lives[i].touches.empty();
-    return std::tuple(!persistent(i), tiers[i] != Tier::kHot, untouched, traits.first);
-  };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+  members = StackingOrder(timeline, behaviour, tiers, std::move(members));
   const size_t stacked = std::count_if(members.begin(), members.end(), persistent);
   Occupation occupation = Occupy(profile, timeline, members);
   occupation.items.insert(occupation.items.end(), stays.begin(), stays.end());

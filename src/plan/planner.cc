@@ -6,8 +6,10 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/plan/edits.h"
 #include "src/plan/layout.h"
 #include "src/plan/rehearsal.h"
+#include "src/plan/stream_order.h"
 #include "src/plan/tiering.h"
 #include "src/plan/timeline.h"
 #include "src/profile/metadata.h"
@@ -18,6 +20,9 @@ namespace {
 // Of the peak without places of its own for what a step makes: above that the envelope is planned.
 constexpr double kWorthAnEnvelope = 1.005;
 constexpr int kMostRounds = 3;
+// A step that takes longer than its bound by more than this needs a reason.
+constexpr double kNearBound = 0.05;
+
 constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
 
 Slot SlotOf(const profile::Profile& profile, const Timeline& timeline, const Lived& life) {
@@ -41,7 +46,9 @@ Slot SlotOf(const profile::Profile& profile, const Timeline& timeline, const Liv
 void AddSlots(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
               const Tiering& tiering, Plan& plan) {
   std::vector<const ColdBlock*> cold(timeline.lives.size(), nullptr);
-  for (size_t i = 0; i < tiering.cold.size(); ++i) cold[tiering.cold_lives[i]] = &tiering.cold[i];
+  for (size_t i = 0; i < tiering.cold.lives.size(); ++i) {
+    cold[tiering.cold.lives[i]] = &tiering.cold.blocks[i];
+  }
   for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
     const Lived& life = timeline.lives[i];
     Slot slot = SlotOf(profile, timeline, life);
@@ -131,11 +138,36 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   AddSlots(profile, timeline, behaviour, tiering, plan);
   AddSlabs(tiering, plan);
   AddSites(profile, plan);
+  OrderStreams(profile, timeline, plan);
+  MarkEdits(options, plan);
+  plan.hotness = {options.weights, options.hot_threshold, options.hot_share, options.warm_share};
   return plan;
 }
 
+// What a budget forces, and what it costs.
+void SumTimes(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
+              const Tiering& tiering, const Plan& plan, const PlanOptions& options,
+              PlanSummary& summary) {
+  const Prediction& prediction = tiering.prediction;
+  summary.native_step_ms = plan.native_step_ms;
+  summary.predicted_step_ms = prediction.step_ms;
+  summary.stall_ms = prediction.stall_ms;
+  summary.bytes_in = prediction.bytes_in;
+  summary.bytes_out = prediction.bytes_out;
+  summary.managed_step_ms = tiering.managed_ms;
+  Crossing forced;
+  if (options.budget > 0) {
+    const uint64_t room = options.budget - std::min(options.budget, plan.overhead_bytes);
+    forced = ForcedCrossing(profile, timeline, Unchanging(timeline, behaviour), room);
+  }
+  summary.bound_step_ms = BoundStepMs(options.device, plan.native_step_ms, forced);
+  summary.time_reason = WhySlower(profile, timeline, tiering.cold, tiering.slabs, prediction,
+                                  summary.bound_step_ms, kNearBound);
+}
+
 PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
-                      const Tiering& tiering, const Plan& plan, const PlanOptions& options) {
+                      const Behaviour& behaviour, const Tiering& tiering, const Plan& plan,
+                      const PlanOptions& options) {
   PlanSummary summary;
   summary.events = profile.events.size();
   summary.sites = profile.sites.size();
@@ -143,6 +175,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.native_peak_bytes = profile::NativePeakBytes(profile, plan.max_live_bytes);
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
+  summary.predicted_peak_bytes = tiering.required_bytes;
   uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
   // The envelope of steps that differ is no step: what counts is what was live.
   if (plan.uneven && tiering.cold.empty()) device_live = timeline.recorded_live;
@@ -153,15 +186,10 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.slabs = plan.slabs.size();
   summary.uneven = plan.uneven;
   summary.dynamic_bytes = plan.dynamic_bytes;
-  summary.native_step_ms = plan.native_step_ms;
-  summary.predicted_step_ms = plan.predicted_step_ms;
-  summary.managed_step_ms = tiering.managed_ms;
-  const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
-  const bool forced = options.budget > 0 && everything > options.budget;
-  summary.bound_step_ms =
-      BoundStepMs(options.device, plan.native_step_ms, forced ? everything - options.budget : 0);
+  SumTimes(profile, timeline, behaviour, tiering, plan, options, summary);
   summary.feasible = tiering.feasible;
   summary.infeasible_reason = tiering.infeasible_reason;
+  summary.certificate = tiering.certificate;
   SumTiers(profile, timeline, tiering, summary);
   return summary;
 }
@@ -170,7 +198,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
 // takes is missing for the plan.
 PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timeline,
                         const PlanOptions& options) {
-  const Behaviour behaviour = Judge(profile, timeline, options.weights);
+  const Behaviour behaviour = Judge(profile, timeline, options.weights, options.hot_threshold);
   const StepClock clock = ReadClock(profile, timeline);
   const uint64_t max_live = MaxLiveBytes(profile, timeline);
   const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
@@ -178,6 +206,9 @@ PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timelin
   TieringOptions tiering_options{.budget = options.budget,
                                  .overhead_bytes = overhead,
                                  .hot_share = options.hot_share,
+                                 .warm_share = options.warm_share,
+                                 .pinned = options.pinned,
+                                 .excluded = options.excluded,
                                  .device = options.device};
   PlanResult result;
   for (int round = 0; round < (timeline.uneven ? kMostRounds : 1); ++round) {
@@ -189,11 +220,11 @@ PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timelin
     }
     plan.overhead_bytes = overhead;
     plan.native_step_ms = clock.step_ms;
-    plan.predicted_step_ms = tiering.swapped_ms;
+    plan.predicted_step_ms = tiering.prediction.step_ms;
     plan.max_live_bytes = max_live;
     plan.planned_peak_bytes =
         plan.warm_bytes + tiering.transfers.most_device_bytes + plan.dynamic_bytes;
-    result.summary = Summarize(profile, timeline, tiering, plan, options);
+    result.summary = Summarize(profile, timeline, behaviour, tiering, plan, options);
     result.sites = SumSites(profile, timeline, behaviour, tiering);
     const uint64_t counted = tiering_options.overhead_bytes - overhead;
     if (options.budget == 0 || plan.dynamic_bytes <= counted) break;
