@@ -18,6 +18,10 @@
 
 namespace ebt::plan {
 
+// What device memory comes in where steps differ: smaller than elsewhere, since the part that grows
+// ends anywhere.
+inline constexpr uint64_t kUnevenChunkBytes = uint64_t{8} << 20;
+
 inline constexpr int kSchemaVersion = 3;
 
 enum class Tier : uint8_t { kHot, kWarm, kCold, kNative };

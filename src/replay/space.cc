@@ -9,8 +9,17 @@
 #include "src/base/units.h"
 #include "src/driver/current_context.h"
 #include "src/driver/primary_context.h"
+#include "src/plan/plan.h"
 
 namespace ebt::replay {
+namespace {
+
+uint64_t WarmChunkBytes(const SpaceOptions& options) {
+  if (options.uneven) return plan::kUnevenChunkBytes;
+  return options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Space>> Space::Create(const DriverApi& driver,
                                                      const SpaceOptions& options) {
@@ -36,9 +45,7 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
     return absl::UnavailableError("the size of the device's memory is not known");
   if (options.warm_bytes > 0 || options.uneven) {
     const uint64_t behind = options.uneven ? AlignUp(total, 2 * kMiB) : 0;
-    auto warm =
-        OnDevice(options.warm_bytes + behind,
-                 options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes);
+    auto warm = OnDevice(options.warm_bytes + behind, WarmChunkBytes(options));
     if (!warm.ok()) return warm.status();
     warm_ = *std::move(warm);
     warm_range_ = on_device_.back().range;

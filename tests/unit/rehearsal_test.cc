@@ -9,18 +9,6 @@ namespace {
 
 using profile::ProfileBuilder;
 
-TEST(FreePlacesTest, GivesWhatIsFreeAndJoinsWhatComesBack) {
-  FreePlaces places(4096);
-  EXPECT_TRUE(places.TakeAt(1024, 1024));
-  EXPECT_FALSE(places.TakeAt(1536, 1024));
-  EXPECT_EQ(places.TakeLowest(1536, 0, 4096), 2048u);
-  EXPECT_EQ(places.TakeLowest(1024, 512, 4096), std::nullopt);
-  EXPECT_EQ(places.TakeBestFit(512, 4096), 3584u);  // 512 bytes against 1024 at 0
-  places.Give(1024, 1024);
-  EXPECT_EQ(places.TakeBestFit(2048, 1024), std::nullopt);  // only 1024 lie before the limit
-  EXPECT_EQ(places.TakeBestFit(2048, 4096), 0u);
-}
-
 Slot At(uint64_t site, uint64_t bytes, uint64_t offset, uint64_t room = 0) {
   Slot slot{.site = site, .fingerprint = site * 16, .bytes = bytes, .offset = offset};
   slot.room_bytes = room;
