@@ -2,21 +2,30 @@
 #include "src/plan/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
 #include "src/cli/progress.h"
+#include "src/plan/device.h"
+#include "src/plan/edits.h"
+#include "src/plan/explain.h"
+#include "src/plan/hotness.h"
 #include "src/plan/plan_file.h"
 #include "src/plan/planner.h"
 #include "src/plan/ranks.h"
 #include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
+#include "src/profile/metadata.h"
 #include "src/profile/reader.h"
+#include "src/report/explain_table.h"
 #include "src/report/plan_table.h"
 #include "src/report/rank_table.h"
 
@@ -28,6 +37,12 @@ struct PlanCommandOptions {
   std::string budget;
   std::string output;
   bool json = false;
+  std::string explain;
+  std::string update;
+  std::vector<std::string> pins, exclusions;
+  std::optional<double> alpha, beta, gamma, sigma;
+  std::string shares;
+  std::string device;
 };
 
 // What is planned, and what the other recordings are to it.
@@ -120,13 +135,107 @@ absl::StatusOr<Recordings> ReadRecordings(const std::vector<std::string>& paths)
   return *std::move(recordings);
 }
 
+// "15/70/15": of the budget that hot, warm and cold blocks have, in per cent. The cold ones get
+// what is left over, so theirs may be left out.
+absl::Status ReadShares(const std::string& text, plan::PlanOptions* options) {
+  const std::vector<std::string> parts = absl::StrSplit(text, '/');
+  double sum = 0;
+  std::vector<double> shares;
+  for (const std::string& part : parts) {
+    double percent = 0;
+    const bool number = absl::SimpleAtod(part, &percent) && std::isfinite(percent);
+    if (!number || percent < 0) break;
+    sum += percent;
+    shares.push_back(percent / 100);
+  }
+  const bool all = shares.size() == parts.size() && (parts.size() == 2 || parts.size() == 3);
+  if (!all || sum > 100 + 1e-9 || (parts.size() == 3 && sum < 100 - 1e-9)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--shares {}: not HOT/WARM/COLD, three numbers that are 100 in all", text));
+  }
+  options->hot_share = shares[0];
+  options->warm_share = shares[1];
+  return absl::OkStatus();
+}
+
+absl::Status AddEdits(const PlanCommandOptions& given, const std::vector<plan::Site>& sites,
+                      plan::PlanOptions* options) {
+  for (const std::string& pin : given.pins) {
+    if (absl::Status status = plan::AddPin(sites, pin, options); !status.ok()) {
+      return absl::InvalidArgumentError(fmt::format("--pin {}: {}", pin, Message(status)));
+    }
+  }
+  for (const std::string& site : given.exclusions) {
+    if (absl::Status status = plan::AddExclusion(sites, site, options); !status.ok()) {
+      return absl::InvalidArgumentError(fmt::format("--exclude {}: {}", site, Message(status)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadDevice(const PlanCommandOptions& given, const Recordings& recordings,
+                        plan::PlanOptions* options) {
+  if (given.device.empty()) {
+    std::string note;
+    options->device = plan::DeviceOfGpu(profile::Text(recordings.profile, "gpu"), &note).speeds;
+    if (!note.empty()) Log(LogLevel::kWarning, "{}", note);
+    return absl::OkStatus();
+  }
+  const auto device = plan::FindDevice(given.device);
+  if (!device.ok()) return device.status();
+  options->device = device->speeds;
+  return absl::OkStatus();
+}
+
+// What is planned with, and what comes of an older plan.
+struct Request {
+  plan::PlanOptions options;
+  std::optional<plan::Plan> old;
+  plan::Update update;
+};
+
+absl::Status ReadOld(const PlanCommandOptions& given, const std::vector<plan::Site>& sites,
+                     Request* request) {
+  if (given.update.empty()) return absl::OkStatus();
+  absl::StatusOr<plan::Plan> old = plan::ReadPlan(given.update);
+  if (!old.ok()) return old.status();
+  if (const absl::Status sense = plan::CheckPlan(*old); !sense.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", given.update, Message(sense)));
+  }
+  request->update = plan::TakeOver(*old, sites, &request->options);
+  request->old = *std::move(old);
+  return absl::OkStatus();
+}
+
+// The older plan's first, then what the command line says.
+absl::StatusOr<Request> ReadRequest(const PlanCommandOptions& given, const Recordings& recordings) {
+  Request request;
+  plan::PlanOptions& options = request.options;
+  options.source = recordings.source;
+  options.weights = plan::DefaultWeights(recordings.profile,
+                                         recordings.survey && !recordings.survey->others.empty());
+  if (absl::Status status = ReadDevice(given, recordings, &options); !status.ok()) return status;
+  const std::vector<plan::Site> sites = plan::RecordedSites(recordings.profile);
+  if (absl::Status status = ReadOld(given, sites, &request); !status.ok()) return status;
+  if (!given.budget.empty()) {
+    options.budget = *ParseSize(given.budget);
+    request.update.budget = 0;
+  }
+  options.weights.forward = given.alpha.value_or(options.weights.forward);
+  options.weights.backward = given.beta.value_or(options.weights.backward);
+  options.weights.coupling = given.gamma.value_or(options.weights.coupling);
+  options.hot_threshold = given.sigma.value_or(options.hot_threshold);
+  if (!given.shares.empty()) {
+    if (absl::Status status = ReadShares(given.shares, &options); !status.ok()) return status;
+  }
+  if (absl::Status status = AddEdits(given, sites, &options); !status.ok()) return status;
+  return request;
+}
+
 // A plan that keeps every rule; one that is not feasible is not checked.
 absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
-                                                 const std::string& budget) {
+                                                 const plan::PlanOptions& options) {
   Progress progress("planning");
-  plan::PlanOptions options;
-  options.source = recordings.source;
-  if (!budget.empty()) options.budget = *ParseSize(budget);
   absl::StatusOr<plan::PlanResult> result = plan::MakePlan(recordings.profile, options);
   if (!result.ok()) return Named(recordings.source, result.status(), recordings.profile);
   if (!result->summary.feasible) return result;
@@ -136,6 +245,19 @@ absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
   return absl::InternalError(
       fmt::format("the plan broke a rule and was not written: {}; please report it with {}",
                   Message(status), recordings.source));
+}
+
+int ExplainSite(const PlanCommandOptions& given, const Recordings& recordings,
+                const plan::PlanOptions& options, const plan::PlanResult& result) {
+  const auto site = plan::FindSite(plan::RecordedSites(recordings.profile), given.explain);
+  if (!site.ok()) return Fail(site.status());
+  const auto explanation = plan::Explain(recordings.profile, options, result, *site);
+  if (!explanation.ok()) return Fail(explanation.status());
+  fmt::print("{}{}",
+             given.json ? report::ExplainJson(*explanation) : report::ExplainTable(*explanation),
+             given.json ? "\n" : "");
+  std::fflush(stdout);
+  return 0;
 }
 
 void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
@@ -159,21 +281,35 @@ absl::Status CheckOutput(const std::string& output, const std::vector<std::strin
   return absl::OkStatus();
 }
 
+// Where the plan goes: what is updated is replaced unless another file is named.
+std::string OutputOf(const PlanCommandOptions& options, const Recordings& recordings) {
+  if (!options.output.empty()) return options.output;
+  return options.update.empty() ? DefaultOutput(recordings.source) : options.update;
+}
+
 int MakeAndWrite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
   if (!recordings.ok()) return Fail(recordings.status());
-  const auto result = MakeCheckedPlan(*recordings, options.budget);
+  absl::StatusOr<Request> request = ReadRequest(options, *recordings);
+  if (!request.ok()) return Fail(request.status());
+  auto result = MakeCheckedPlan(*recordings, request->options);
   if (!result.ok()) return Fail(result.status());
+  if (!options.explain.empty()) {
+    return ExplainSite(options, *recordings, request->options, *result);
+  }
   PrintResult(*result, recordings->Survey(), options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(
         fmt::format("no plan was written: {}{}", result->summary.infeasible_reason, cut)));
   }
-  const std::string output =
-      options.output.empty() ? DefaultOutput(recordings->source) : options.output;
+  const std::string output = OutputOf(options, *recordings);
   if (absl::Status status = CheckOutput(output, options.profiles); !status.ok()) {
     return Fail(status);
+  }
+  if (request->old) {
+    plan::KeepClearances(*request->old, &result->plan, &request->update);
+    Log(LogLevel::kWarning, "{}", plan::UpdateText(request->update, options.update));
   }
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
     return Fail(status);
@@ -184,22 +320,74 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   return 0;
 }
 
+void AddEditOptions(CLI::App& plan, PlanCommandOptions& options) {
+  plan.add_option("--explain", options.explain,
+                  "Say why each block of a site lies where it lies, and write no plan; SITE is its "
+                  "number (0x…) or a part of its label")
+      ->type_name("SITE");
+  plan.add_option("--update", options.update,
+                  "Take over the budget, weights, pins, exclusions and clearances of this plan "
+                  "where they are not given anew; it is replaced unless -o names another")
+      ->type_name("PLAN");
+  plan.add_option("--pin", options.pins,
+                  "Where a site's blocks lie: hot, warm or cold; none lifts an older edit")
+      ->type_name("SITE=TIER")
+      ->expected(1)
+      ->take_all();
+  plan.add_option("--exclude", options.exclusions, "Leave a site's blocks to the driver")
+      ->type_name("SITE")
+      ->expected(1)
+      ->take_all();
+}
+
+void AddHotnessOptions(CLI::App& plan, PlanCommandOptions& options) {
+  const auto add = [&](const char* name, std::optional<double>& number, const char* help) {
+    plan.add_option(name, number, help)->type_name("X")->check([](const std::string& text) {
+      double value = 0;
+      const bool good = absl::SimpleAtod(text, &value) && std::isfinite(value);
+      return good ? "" : fmt::format("{} is not a number", text);
+    });
+  };
+  add("--alpha", options.alpha, "Heat of a touch in forward (default: 1)");
+  add("--beta", options.beta, "Heat of a touch behind it (default: 2)");
+  add("--gamma", options.gamma,
+      "Heat of being touched together with hot blocks (default: 1; of several devices 4)");
+  add("--hot-sigma", options.sigma,
+      "Standard deviations above the mean heat from which a block is hot (default: 0.5)");
+  plan.add_option("--shares", options.shares,
+                  "Of the budget for hot, warm and cold blocks, in per cent (default: 15 for hot "
+                  "ones, and the budget decides)")
+      ->type_name("H/W/C");
+}
+
 }  // namespace
 
 void AddPlan(Invocation& invocation) {
   auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* plan =
       invocation.app.add_subcommand("plan", "Turn a profile into a plan, and say what it promises");
-  SetSynopsis(plan, "PROFILE... [--budget SIZE] [-o FILE] [--json]");
+  SetSynopsis(plan,
+              "PROFILE... [--budget SIZE] [--device NAME] [--update PLAN] [--pin SITE=TIER] "
+              "[--exclude SITE]\n"
+              "                    [--alpha X] [--beta X] [--gamma X] [--hot-sigma X] "
+              "[--shares H/W/C]\n"
+              "                    [-o FILE] [--json]\n"
+              "       ebbtide plan PROFILE... --explain SITE [--json]");
   plan->add_option("PROFILE", options->profiles,
                    "Profiles written by `ebbtide record`: one, or those of a job's ranks")
       ->required();
   AddSizeOption(plan, "--budget", &options->budget,
                 "Device memory that the process may use, everything included (default: no limit)");
+  plan->add_option("--device", options->device,
+                   "Device that times are predicted for: a name such as h200, or a description "
+                   "written by `ebbtide doctor --measure` (default: the recorded GPU)")
+      ->type_name("NAME|FILE");
   plan->add_option("-o,--output", options->output,
                    "Plan to write (default: the planned PROFILE with .plan.json for .ebp)")
       ->type_name("FILE");
   plan->add_flag("--json", options->json, "Print the summary as one JSON object");
+  AddEditOptions(*plan, *options);
+  AddHotnessOptions(*plan, *options);
   plan->footer(
       "Of several profiles (job.*.ebp) the lowest rank's is planned, of equal or unknown ranks "
       "the\n"

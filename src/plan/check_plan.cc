@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -36,6 +38,7 @@ absl::Status CheckRegions(const Plan& plan) {
       {"budget", plan.budget},
       {"overhead_bytes", plan.overhead_bytes},
       {"max_live_bytes", plan.max_live_bytes},
+      {"dynamic_bytes", plan.dynamic_bytes},
       {"planned_peak_bytes", plan.planned_peak_bytes}};
   for (const auto& [name, bytes] : figures) {
     if (bytes > kSaneBytes) {
@@ -114,6 +117,38 @@ absl::Status CheckCleared(const Plan& plan) {
   return absl::OkStatus();
 }
 
+bool IsShare(double share) { return share >= 0 && share <= 1; }
+
+absl::Status CheckHotness(const Plan& plan) {
+  if (!plan.hotness) return absl::OkStatus();
+  const HotnessRule& rule = *plan.hotness;
+  for (double number :
+       {rule.weights.forward, rule.weights.backward, rule.weights.coupling, rule.threshold}) {
+    if (!std::isfinite(number)) return Broken("hotness", "a weight or the threshold is no number");
+  }
+  if (!IsShare(rule.hot_share) || !IsShare(rule.warm_share.value_or(0))) {
+    return Broken("hotness", "the share of a tier is not within 0 and 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSites(const Plan& plan) {
+  absl::flat_hash_set<uint64_t> sites;
+  for (const Site& site : plan.sites) {
+    if (!sites.insert(site.id).second) {
+      return Broken("duplicate", fmt::format("site {:#x} is listed twice", site.id));
+    }
+    if (site.pin == Tier::kNative) {
+      return Broken("edit",
+                    fmt::format("site {:#x} is pinned to the driver: exclude it instead", site.id));
+    }
+    if (site.pin && site.exclude) {
+      return Broken("edit", fmt::format("site {:#x} is both pinned and excluded", site.id));
+    }
+  }
+  return absl::OkStatus();
+}
+
 class SequenceCheck {
  public:
   SequenceCheck(const Plan& plan, const std::vector<Slot>& slots, const char* name)
@@ -156,14 +191,36 @@ class SequenceCheck {
     const bool cold = slot.tier == Tier::kCold;
     const uint64_t begin = cold ? plan_.warm_bytes : 0;
     const uint64_t end = begin + (cold ? plan_.cold_bytes : plan_.warm_bytes);
+    if (slot.dynamic) return CheckRoom(i, end);
     if (slot.offset < begin || slot.offset > end || slot.bytes > end - slot.offset) {
       return Broken("bounds", fmt::format("{} is not within the {} region [{}, {})", Name(i),
                                           cold ? "cold" : "warm", begin, end));
     }
+    if (auto status = CheckRoom(i, end); !status.ok()) return status;
     const uint64_t slabs_end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
     if (cold && slot.offset < slabs_end && !slot.persistent) {
       return Broken("slabs",
                     fmt::format("{} lies in a slab, but does not live across steps", Name(i)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRoom(size_t i, uint64_t end) const {
+    const Slot& slot = slots_[i];
+    if (!slot.variable()) return absl::OkStatus();
+    if (!in_step_ || slot.tier == Tier::kCold || !plan_.uneven) {
+      return Broken("room",
+                    fmt::format("{} may vary, but is no warm block of steps that differ", Name(i)));
+    }
+    if (slot.dynamic) {
+      if (slot.offset == 0 && slot.room_bytes == 0) return absl::OkStatus();
+      return Broken("room", fmt::format("{} is dynamic and has a place", Name(i)));
+    }
+    if (slot.room_bytes % kBlockAlignment != 0 || slot.room_bytes < slot.bytes ||
+        slot.room_bytes > end - slot.offset) {
+      return Broken("room", fmt::format("{} does not fit into its room of {} bytes, or that not "
+                                        "into the warm region",
+                                        Name(i), slot.room_bytes));
     }
     return absl::OkStatus();
   }
@@ -180,6 +237,10 @@ class SequenceCheck {
     }
     if (in_step_ && slot.persistent) {
       return Broken("persistent", fmt::format("{} is made anew in every step", Name(i)));
+    }
+    if (std::adjacent_find(slot.after.begin(), slot.after.end(), std::greater_equal<>()) !=
+        slot.after.end()) {
+      return Broken("stream", fmt::format("{} names streams out of order", Name(i)));
     }
     return CheckPrefetch(i);
   }
@@ -229,15 +290,13 @@ absl::Status CheckPlan(const Plan& plan) {
     return status;
   }
   if (auto status = SequenceCheck(plan, plan.step, "step").Run(); !status.ok()) return status;
+  if (plan.uneven && !plan.slabs.empty()) {
+    return Broken("slabs", "there are slabs, but steps differ: no launch says when to move them");
+  }
   if (auto status = CheckSlabs(plan); !status.ok()) return status;
   if (auto status = CheckCleared(plan); !status.ok()) return status;
-  absl::flat_hash_set<uint64_t> sites;
-  for (const Site& site : plan.sites) {
-    if (!sites.insert(site.id).second) {
-      return Broken("duplicate", fmt::format("site {:#x} is listed twice", site.id));
-    }
-  }
-  return absl::OkStatus();
+  if (auto status = CheckHotness(plan); !status.ok()) return status;
+  return CheckSites(plan);
 }
 
 }  // namespace ebt::plan

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/plan/colocation.h"
+#include "src/profile/metadata.h"
 
 namespace ebt::plan {
 namespace {
@@ -14,7 +16,10 @@ constexpr double kShortWindow = 0.2;
 // Blocks touched this close (part of the step) to the window belong to it: an optimizer that
 // goes through its blocks one by one takes more than a short window in all.
 constexpr double kAdjoining = 0.02;
-constexpr double kHotDeviations = 0.5;
+// Where several devices work together.
+constexpr HotnessWeights kSeveralDevices = {.forward = 1, .backward = 2, .coupling = 4};
+// What a single step touches may be a word that happened to read as an address.
+constexpr uint64_t kMoreThanChance = 2;
 
 bool LivesAcrossSteps(const Lived& life) { return life.span == Span::kPersistent; }
 
@@ -136,55 +141,114 @@ BlockClass ClassOf(const Lived& life, const Traits& traits, const Behaviour& beh
   return BlockClass::kOther;
 }
 
-// Mean and deviation of the heat of all touched blocks.
-double HotLimit(const Timeline& timeline, const std::vector<Traits>& traits) {
-  double sum = 0, squares = 0, count = 0;
-  for (size_t i = 0; i < traits.size(); ++i) {
-    if (timeline.lives[i].touches.empty()) continue;
-    sum += traits[i].heat;
-    squares += traits[i].heat * traits[i].heat;
-    ++count;
-  }
-  if (count == 0) return 0;
-  const double mean = sum / count;
-  return mean + kHotDeviations * std::sqrt(std::max(0.0, squares / count - mean * mean));
-}
+// How often the steps of the recording touch one persistent block.
+struct Activity {
+  uint64_t steps = 0;    // that touch it
+  uint64_t forward = 0;  // touches of all steps
+  uint64_t backward = 0;
+  uint64_t seen_in = ~uint64_t{0};  // the last step that touched it
+};
 
-void SetHeat(const Timeline& timeline, const HotnessWeights& weights, Behaviour& behaviour) {
-  auto& traits = behaviour.traits;
-  for (size_t i = 0; i < traits.size(); ++i) {
-    for (const Touch& touch : timeline.lives[i].touches) {
-      traits[i].heat += touch.launch <= behaviour.turn ? weights.forward : weights.backward;
+std::vector<Activity> CountActivity(const profile::Profile& profile, const Timeline& timeline,
+                                    uint32_t turn) {
+  constexpr uint32_t kNone = ~uint32_t{0};
+  std::vector<uint32_t> life_of(profile.blocks.size(), kNone);
+  for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
+    if (LivesAcrossSteps(timeline.lives[i])) life_of[timeline.lives[i].block] = i;
+  }
+  std::vector<Activity> out(timeline.lives.size());
+  const auto& starts = timeline.steps.start_events;
+  for (uint64_t step = 0; step + 1 < starts.size(); ++step) {
+    uint64_t launch = 0;
+    for (uint64_t at = starts[step]; at < starts[step + 1]; ++at) {
+      for (uint32_t block : profile.events[at].touched) {
+        if (block >= life_of.size() || life_of[block] == kNone) continue;
+        Activity& activity = out[life_of[block]];
+        activity.steps += activity.seen_in != step;
+        activity.seen_in = step;
+        ++(launch <= turn ? activity.forward : activity.backward);
+      }
+      launch += IsLaunch(profile.events[at]);
     }
   }
-  // Coupling counts neighbours that are hot by their touches alone, so that it needs no
-  // iteration.
-  const double limit = HotLimit(timeline, traits);
+  return out;
+}
+
+void CountTouches(const profile::Profile& profile, const Timeline& timeline, Behaviour& behaviour) {
+  const auto activity = CountActivity(profile, timeline, behaviour.turn);
+  for (size_t i = 0; i < behaviour.traits.size(); ++i) {
+    const Lived& life = timeline.lives[i];
+    Traits& traits = behaviour.traits[i];
+    for (const Touch& touch : life.touches) {
+      ++(touch.launch <= behaviour.turn ? traits.forward : traits.backward);
+    }
+    if (!LivesAcrossSteps(life) || timeline.steps.steps == 0) continue;
+    const uint64_t active = activity[i].steps;
+    traits.frequency = double(active) / double(timeline.steps.steps);
+    const bool in_some = active >= kMoreThanChance && active < timeline.steps.steps;
+    if (!in_some) continue;
+    traits.forward = double(activity[i].forward) / double(active);
+    traits.backward = double(activity[i].backward) / double(active);
+  }
+}
+
+bool IsTouched(const Traits& traits) { return traits.forward + traits.backward > 0; }
+
+// Mean, deviation and limit of the heat of all touched blocks.
+void SetLimit(double threshold, Behaviour& behaviour) {
+  double sum = 0, squares = 0, count = 0;
+  for (const Traits& traits : behaviour.traits) {
+    if (!IsTouched(traits)) continue;
+    sum += traits.heat;
+    squares += traits.heat * traits.heat;
+    ++count;
+  }
+  if (count == 0) return;
+  const double mean = sum / count;
+  behaviour.heat_mean = mean;
+  behaviour.heat_deviation = std::sqrt(std::max(0.0, squares / count - mean * mean));
+  behaviour.hot_above = mean + threshold * behaviour.heat_deviation;
+}
+
+// Of each launch: how many of the blocks that it touches are hot by their touches alone. So
+// coupling needs no iteration.
+void SetCoupling(const Timeline& timeline, Behaviour& behaviour) {
   struct Crowd {
     uint32_t blocks = 0, hot = 0;
   };
+  auto& traits = behaviour.traits;
   std::vector<Crowd> crowds(timeline.step_launches);
   for (size_t i = 0; i < traits.size(); ++i) {
     for (const Touch& touch : timeline.lives[i].touches) {
       ++crowds[touch.launch].blocks;
-      crowds[touch.launch].hot += traits[i].heat > limit;
+      crowds[touch.launch].hot += traits[i].heat > behaviour.hot_above;
     }
   }
-  std::vector<double> coupling(traits.size(), 0);
   for (size_t i = 0; i < traits.size(); ++i) {
     const auto& touches = timeline.lives[i].touches;
     for (const Touch& touch : touches) {
       const Crowd& crowd = crowds[touch.launch];
       const double others = crowd.blocks - 1.0;
-      if (others > 0) coupling[i] += (crowd.hot - (traits[i].heat > limit)) / others;
+      const bool itself = traits[i].heat > behaviour.hot_above;
+      if (others > 0) traits[i].coupling += (crowd.hot - itself) / others;
     }
-    if (!touches.empty()) coupling[i] /= double(touches.size());
+    if (!touches.empty()) traits[i].coupling /= double(touches.size());
   }
-  for (size_t i = 0; i < traits.size(); ++i) traits[i].heat += weights.coupling * coupling[i];
-  const double hot = HotLimit(timeline, traits);
-  for (size_t i = 0; i < traits.size(); ++i) {
-    traits[i].hot = !timeline.lives[i].touches.empty() && traits[i].heat > hot;
-  }
+}
+
+void SetHeat(const Timeline& timeline, const HotnessWeights& weights, double threshold,
+             Behaviour& behaviour) {
+  const auto sum_up = [&](double coupling) {
+    for (Traits& t : behaviour.traits) {
+      t.heat = t.frequency * (weights.forward * t.forward + weights.backward * t.backward +
+                              coupling * t.coupling);
+    }
+    SetLimit(threshold, behaviour);
+  };
+  sum_up(0);
+  SetCoupling(timeline, behaviour);
+  sum_up(weights.coupling);
+  for (Traits& t : behaviour.traits) t.hot = IsTouched(t) && t.heat > behaviour.hot_above;
 }
 
 // The last `parts` parts of a path.
@@ -199,7 +263,7 @@ std::string_view Tail(std::string_view path, int parts) {
 }  // namespace
 
 Behaviour Judge(const profile::Profile& profile, const Timeline& timeline,
-                const HotnessWeights& weights) {
+                const HotnessWeights& weights, double hot_threshold) {
   Behaviour behaviour;
   behaviour.traits.resize(timeline.lives.size());
   SetIdle(timeline, behaviour.traits);
@@ -209,8 +273,23 @@ Behaviour Judge(const profile::Profile& profile, const Timeline& timeline,
     behaviour.traits[i].block_class =
         ClassOf(timeline.lives[i], behaviour.traits[i], behaviour, timeline.step_launches);
   }
-  SetHeat(timeline, weights, behaviour);
+  CountTouches(profile, timeline, behaviour);
+  SetHeat(timeline, weights, hot_threshold, behaviour);
+  Colocate(profile, timeline, behaviour);
   return behaviour;
+}
+
+HotnessWeights DefaultWeights(const profile::Profile& profile, bool several_ranks) {
+  const auto differs = [&](const profile::Block& block) {
+    return block.device != profile.blocks.front().device;
+  };
+  const bool several =
+      several_ranks || profile::Number(profile, "rank").value_or(0) > 0 ||
+      std::any_of(profile.blocks.begin(), profile.blocks.end(), differs) ||
+      std::any_of(profile.events.begin(), profile.events.end(), [](const profile::Event& event) {
+        return event.kind == profile::EventKind::kCopy && event.copy == profile::CopyKind::kPeer;
+      });
+  return several ? kSeveralDevices : HotnessWeights{};
 }
 
 std::string SiteLabel(const callsite::Site& site) {

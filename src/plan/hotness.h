@@ -11,22 +11,21 @@
 
 namespace ebt::plan {
 
-// H = forward * touches before the turn + backward * touches behind it + coupling * the mean
-// share of hot blocks among those touched by the same launches. The defaults are for one device,
-// where backward is the crowded part; several devices want a larger coupling.
-struct HotnessWeights {
-  double forward = 1;
-  double backward = 2;
-  double coupling = 1;
-};
-
 struct Traits {  // of one Lived, in the order of Timeline::lives
   BlockClass block_class = BlockClass::kOther;
   double heat = 0;
-  bool hot = false;    // heat above mean + 0.5 standard deviations of all touched blocks
-  double idle = 1;     // part of the step, 0 to 1, outside the first to the last touch
-  uint32_t first = 0;  // launch of the first and of the last touch; 0 without one
+  // What heat is made of: touches before and behind the turn, and coupling. Of a block that only
+  // some of the steps touch (uneven routing: an expert) they are the mean of those steps.
+  double forward = 0;
+  double backward = 0;
+  double coupling = 0;
+  double frequency = 1;  // part of the steps, 0 to 1, that touch it
+  bool hot = false;      // heat above Behaviour::hot_above
+  double idle = 1;       // part of the step, 0 to 1, outside the first to the last touch
+  uint32_t first = 0;    // launch of the first and of the last touch; 0 without one
   uint32_t last = 0;
+  uint32_t module = 0;  // see colocation.h: of persistent blocks
+  uint32_t place = 0;
 };
 
 struct Window {  // launches [begin, end) of the step
@@ -38,6 +37,9 @@ struct Window {  // launches [begin, end) of the step
 struct Behaviour {
   uint32_t turn = 0;  // launch at which most step-local bytes live: forward ends, backward begins
   Window optimizer;   // empty when no persistent block is touched in a short window only
+  double heat_mean = 0;       // over all touched blocks
+  double heat_deviation = 0;  // standard deviation
+  double hot_above = 0;       // mean + threshold * deviation
   std::vector<Traits> traits;
 };
 
@@ -45,9 +47,16 @@ struct Behaviour {
 // only (at most a fifth of the step), the window being the one with most such bytes and what
 // adjoins it; parameters live across steps and are touched elsewhere (too); gradients do not
 // live across steps, are touched in that window and before; activations are allocated before the
-// turn and not touched in it.
+// turn and not touched in it. hot_threshold: deviations above the mean from which a block is hot.
 Behaviour Judge(const profile::Profile& profile, const Timeline& timeline,
-                const HotnessWeights& weights);
+                const HotnessWeights& weights, double hot_threshold = HotnessRule{}.threshold);
+
+// What suits the hardware that was recorded. On one device backward weighs most, as it is the
+// crowded part. Where the process had blocks on several devices, copied between them or is one of
+// several ranks, coupling does: what is touched together should be had together, since a device
+// that waits makes the others wait.
+// several_ranks: the recording is one of several processes that work together.
+HotnessWeights DefaultWeights(const profile::Profile& profile, bool several_ranks);
 
 // What to call a site: its innermost Python frame, else its innermost native frame with a
 // symbol, as "file:line function" with the last three parts of the path. "site 0x…" without any.

@@ -2,19 +2,32 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <tuple>
 #include <utility>
 
 #include "src/base/units.h"
+#include "src/plan/colocation.h"
 
 namespace ebt::plan {
 namespace {
+
+constexpr uint64_t kNoOffset = ~uint64_t{0};
 
 struct Region {
   uint64_t peak = 0;
   uint64_t live = 0;                   // most bytes at once
   std::vector<uint64_t> stay_offsets;  // of the stays
+  std::vector<uint64_t> rooms;         // offsets of the timeline's rooms
 };
+
+// Of the blocks that have no item of their own: twins, and those that share a room.
+void ShareOffsets(const Timeline& timeline, const std::vector<uint64_t>& rooms,
+                  std::vector<uint64_t>& offsets) {
+  for (uint32_t i = 0; i < offsets.size(); ++i) {
+    const Lived& life = timeline.lives[i];
+    if (life.twin != kNoTwin) offsets[i] = offsets[life.twin];
+    if (life.room != kNoRoom && rooms[life.room] != kNoOffset) offsets[i] = rooms[life.room];
+  }
+}
 
 // One region: its blocks in stacking order, then packed together with `stays`; offsets from its
 // begin.
@@ -23,22 +36,22 @@ Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
                   std::vector<uint32_t> members, const std::vector<Item>& stays,
                   std::vector<uint64_t>& offsets) {
   auto persistent = [&](uint32_t i) { return timeline.lives[i].span == Span::kPersistent; };
-  auto rank = [&](uint32_t i) {
-    const Traits& traits = behaviour.traits[i];
-    const bool untouched = timeline.lives[i].touches.empty();
-    return std::tuple(!persistent(i), tiers[i] != Tier::kHot, untouched, traits.first);
-  };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+  members = StackingOrder(timeline, behaviour, tiers, std::move(members));
   const size_t stacked = std::count_if(members.begin(), members.end(), persistent);
   Occupation occupation = Occupy(profile, timeline, members);
   occupation.items.insert(occupation.items.end(), stays.begin(), stays.end());
   const Packing packing = Pack(occupation.items, stacked);
   const auto behind_blocks = packing.offsets.begin() + occupation.lives.size();
+  std::vector<uint64_t> rooms(timeline.rooms.size(), kNoOffset);
   for (size_t i = 0; i < occupation.lives.size(); ++i) {
     offsets[occupation.lives[i]] = packing.offsets[i];
+    const uint32_t room = timeline.lives[occupation.lives[i]].room;
+    if (room != kNoRoom) rooms[room] = packing.offsets[i];
   }
-  return {packing.peak, MaxLive(occupation.items), {behind_blocks, packing.offsets.end()}};
+  return {packing.peak,
+          MaxLive(occupation.items),
+          {behind_blocks, packing.offsets.end()},
+          std::move(rooms)};
 }
 
 }  // namespace
@@ -50,11 +63,21 @@ Occupation Occupy(const profile::Profile& profile, const Timeline& timeline,
   for (const Lived& life : timeline.lives) {
     if (life.twin != kNoTwin) handed_over[life.twin] = life.live[0];
   }
+  std::vector<bool> has_room(timeline.rooms.size(), false);
   Occupation out;
   for (uint32_t i : wanted) {
     const Lived& life = timeline.lives[i];
     if (life.twin != kNoTwin) continue;
-    Item item{profile.blocks[life.block].bytes, life.live};
+    if (life.room != kNoRoom) {
+      if (!has_room[life.room]) {
+        has_room[life.room] = true;
+        const SharedRoom& room = timeline.rooms[life.room];
+        out.items.push_back({.bytes = room.bytes, .live = {room.live}});
+        out.lives.push_back(i);
+      }
+      continue;
+    }
+    Item item{timeline.PlaceBytes(profile, life), life.live};
     const Interval& before = handed_over[i];
     if (!before.empty()) {
       item.live[1] = {before.begin, std::max(before.end, life.live[1].end)};
@@ -71,12 +94,14 @@ uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
   for (uint32_t i = 0; i < tiers.size(); ++i) {
     const Unplanned why = timeline.lives[i].unplanned;
     if (why == Unplanned::kProbe || why == Unplanned::kElsewhere) continue;
+    if (why == Unplanned::kLoose) continue;  // counted by playing the plan
     if (std::find(wanted.begin(), wanted.end(), tiers[i]) != wanted.end()) members.push_back(i);
   }
   return MaxLive(Occupy(profile, timeline, members).items);
 }
 
 uint64_t MaxLiveBytes(const profile::Profile& profile, const Timeline& timeline) {
+  if (timeline.uneven) return timeline.recorded_live;
   const std::vector<Tier> one_tier(timeline.lives.size(), Tier::kWarm);
   return LiveBytes(profile, timeline, one_tier, {Tier::kWarm});
 }
@@ -104,10 +129,7 @@ Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,
   for (size_t i = 0; i < section.lives.size(); ++i) {
     layout.offsets[section.lives[i]] = layout.warm_bytes + section.offsets[i];
   }
-  for (uint32_t i = 0; i < tiers.size(); ++i) {
-    const uint32_t twin = timeline.lives[i].twin;
-    if (twin != kNoTwin) layout.offsets[i] = layout.offsets[twin];
-  }
+  ShareOffsets(timeline, device.rooms, layout.offsets);
   return layout;
 }
 

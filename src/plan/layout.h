@@ -39,8 +39,8 @@ uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
 // Most bytes live at once, of whatever tier.
 uint64_t MaxLiveBytes(const profile::Profile& profile, const Timeline& timeline);
 
-// Persistent blocks lie at the low end of their region, hot ones first, in the order in which
-// the step first touches them, so that one contiguous range serves one phase. The slab section,
+// Persistent blocks lie at the low end of their region in their StackingOrder (colocation.h), so
+// that one contiguous range serves one module and one phase. The slab section,
 // whose blocks are cold in `tiers`, comes first in the cold region; with one the warm region is a
 // multiple of its slabs and has the stays in it.
 Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,

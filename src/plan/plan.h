@@ -12,12 +12,17 @@
 #define EBBTIDE_SRC_PLAN_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace ebt::plan {
 
-inline constexpr int kSchemaVersion = 2;
+// What device memory comes in where steps differ: smaller than elsewhere, since the part that grows
+// ends anywhere.
+inline constexpr uint64_t kUnevenChunkBytes = uint64_t{8} << 20;
+
+inline constexpr int kSchemaVersion = 3;
 
 enum class Tier : uint8_t { kHot, kWarm, kCold, kNative };
 // How a cold block serves its touches: read and written in place over the link, or brought to
@@ -41,6 +46,16 @@ struct Slot {
   // which to send back. -1: never.
   int64_t fetch_launch = -1;
   int64_t evict_launch = -1;
+  // Recorded numbers of the streams whose earlier blocks at this place must be through first, in
+  // the prologue or in any step: ascending. What the slot's own stream has freed needs no event.
+  std::vector<uint16_t> after;
+  // Not 0: steps differ here, and the block, of any size up to this, takes the lowest free place in
+  // [offset, offset + room_bytes). Several slots may share a room. `bytes` is the largest recorded.
+  uint64_t room_bytes = 0;
+  // Steps differ here, and no place of its own pays: the block, of any size, takes the smallest
+  // free run of the warm region and the dynamic part. There is no offset then.
+  bool dynamic = false;
+  bool variable() const { return room_bytes > 0 || dynamic; }
 };
 
 // The cold part's unit of moving: slab i is [i * slab_bytes, (i + 1) * slab_bytes) of it. On the
@@ -70,6 +85,27 @@ struct Clearance {
 struct Site {
   uint64_t id = 0;
   std::string label;  // innermost telling frame, for people: "torch/optim/adamw.py:128 _init_group"
+  // Edits by hand, which the planner honours and `ebbtide plan --update` keeps.
+  std::optional<Tier> pin;  // hot, warm or cold: where every block of the site lies
+  bool exclude = false;     // its blocks are left to the driver
+};
+
+// H = forward * touches before the turn + backward * touches behind it + coupling * the mean
+// share of hot blocks among those touched by the same launches, all of it times the part of the
+// steps in which the block is touched at all. The defaults are for one device, where backward is
+// the crowded part.
+struct HotnessWeights {
+  double forward = 1;
+  double backward = 2;
+  double coupling = 1;
+};
+
+// What the heat of blocks was made of, and how much of the budget each tier may have.
+struct HotnessRule {
+  HotnessWeights weights;
+  double threshold = 0.5;  // standard deviations above the mean heat from which a block is hot
+  double hot_share = 0.15;
+  std::optional<double> warm_share;  // nothing: the budget alone decides
 };
 
 struct Plan {
@@ -83,6 +119,12 @@ struct Plan {
   uint64_t warm_bytes = 0;      // multiple of 2 MiB
   uint64_t cold_bytes = 0;      // multiple of 2 MiB
   uint32_t step_launches = 0;
+  // Steps differ: launches and step_launches are those of one recorded step, and nothing moves at
+  // them.
+  bool uneven = false;
+  // Device memory behind the warm region, for blocks without a place: what playing the recording by
+  // this plan took.
+  uint64_t dynamic_bytes = 0;
   std::vector<Slot> prologue;
   std::vector<Slot> step;
   std::vector<Site> sites;
@@ -91,6 +133,7 @@ struct Plan {
   uint64_t slab_bytes = 0;
   std::vector<Slab> slabs;
   std::vector<Clearance> cleared;
+  std::optional<HotnessRule> hotness;  // for `ebbtide plan --update`; replay does not read it
   // Figures of the planner, for people; replay does not read them.
   double native_step_ms = 0, predicted_step_ms = 0;
   uint64_t max_live_bytes = 0;  // most bytes live at once, all tiers, 512-byte rounding included

@@ -36,7 +36,10 @@ void AddSlot(const Slot& slot, Text& out) {
   fmt::format_to(to, ",\"ordinal\":{},\"bytes\":{}", slot.ordinal, slot.bytes);
   if (slot.stream != 0) fmt::format_to(to, ",\"stream\":{}", slot.stream);
   fmt::format_to(to, ",\"launch\":{},\"tier\":\"{}\"", slot.launch, TierName(slot.tier));
-  if (slot.tier != Tier::kNative) fmt::format_to(to, ",\"offset\":{}", slot.offset);
+  if (slot.tier != Tier::kNative && !slot.dynamic) {
+    fmt::format_to(to, ",\"offset\":{}", slot.offset);
+  }
+  if (slot.dynamic) fmt::format_to(to, ",\"dynamic\":true");
   if (slot.persistent) fmt::format_to(to, ",\"persistent\":true");
   if (slot.block_class != BlockClass::kOther) {
     fmt::format_to(to, ",\"class\":\"{}\"", ClassWord(slot.block_class));
@@ -44,6 +47,8 @@ void AddSlot(const Slot& slot, Text& out) {
   if (slot.use != ColdUse::kInPlace) fmt::format_to(to, ",\"use\":\"{}\"", UseWord(slot.use));
   if (slot.fetch_launch != -1) fmt::format_to(to, ",\"fetch_launch\":{}", slot.fetch_launch);
   if (slot.evict_launch != -1) fmt::format_to(to, ",\"evict_launch\":{}", slot.evict_launch);
+  if (!slot.after.empty()) fmt::format_to(to, ",\"after\":[{}]", fmt::join(slot.after, ","));
+  if (slot.room_bytes != 0) fmt::format_to(to, ",\"room_bytes\":{}", slot.room_bytes);
   fmt::format_to(to, "}}");
 }
 
@@ -52,6 +57,25 @@ void AddSlab(const Slab& slab, Text& out) {
                  "  {{\"stay_offset\":{},\"fetch_launch\":{},\"evict_launch\":{},"
                  "\"gone_launch\":{}}}",
                  slab.stay_offset, slab.fetch_launch, slab.evict_launch, slab.gone_launch);
+}
+
+void AddSite(const Site& site, Text& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "  {{\"id\":\"{:#x}\",\"label\":{}", site.id, Quoted(site.label));
+  if (site.pin) fmt::format_to(to, ",\"pin\":\"{}\"", TierName(*site.pin));
+  if (site.exclude) fmt::format_to(to, ",\"exclude\":true");
+  fmt::format_to(to, "}}");
+}
+
+void AddHotness(const HotnessRule& rule, Text& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to,
+                 " \"hotness\": {{\"alpha\":{},\"beta\":{},\"gamma\":{},\"sigma\":{},"
+                 "\"hot_share\":{}",
+                 rule.weights.forward, rule.weights.backward, rule.weights.coupling, rule.threshold,
+                 rule.hot_share);
+  if (rule.warm_share) fmt::format_to(to, ",\"warm_share\":{}", *rule.warm_share);
+  fmt::format_to(to, "}},\n");
 }
 
 void AppendClearance(const Clearance& cleared, Text& out) {
@@ -108,15 +132,15 @@ std::string PlanToJson(const Plan& plan) {
   for (const auto& [key, number] : numbers) fmt::format_to(to, " \"{}\": {},\n", key, number);
   fmt::format_to(to, " \"native_step_ms\": {},\n \"predicted_step_ms\": {},\n", plan.native_step_ms,
                  plan.predicted_step_ms);
+  if (plan.hotness) AddHotness(*plan.hotness, out);
+  if (plan.uneven) fmt::format_to(to, " \"uneven\": true,\n");
+  if (plan.dynamic_bytes != 0) fmt::format_to(to, " \"dynamic_bytes\": {},\n", plan.dynamic_bytes);
   fmt::format_to(to, " \"slab_bytes\": {},\n", plan.slab_bytes);
   AddList("slabs", plan.slabs, out, AddSlab);
   fmt::format_to(to, ",\n");
   AddList("cleared", plan.cleared, out, AppendClearance);
   fmt::format_to(to, ",\n");
-  AddList("sites", plan.sites, out, [](const Site& site, Text& text) {
-    fmt::format_to(std::back_inserter(text), "  {{\"id\":\"{:#x}\",\"label\":{}}}", site.id,
-                   Quoted(site.label));
-  });
+  AddList("sites", plan.sites, out, AddSite);
   fmt::format_to(to, ",\n");
   AddList("prologue", plan.prologue, out, AddSlot);
   fmt::format_to(to, ",\n");

@@ -1,10 +1,11 @@
 // Plans as files: JSON that people can read, edit and diff, one slot a line.
 //
 //   {
-//    "schema": 2,
+//    "schema": 3,
 //    "program": "python3.12[ab12cd34]:train.py", "gpu": …, "ebbtide": …, "source": …,
 //    "budget": 0, "overhead_bytes": …, "warm_bytes": …, "cold_bytes": …, "step_launches": …,
 //    "native_step_ms": …, "predicted_step_ms": …, "max_live_bytes": …, "planned_peak_bytes": …,
+//    "hotness": {"alpha":1,"beta":2,"gamma":1,"sigma":0.5,"hot_share":0.15},
 //    "slab_bytes": 33554432,
 //    "slabs": [
 //     {"stay_offset":0,"fetch_launch":700,"evict_launch":912,"gone_launch":61}, …
@@ -14,7 +15,7 @@
 //      "sites":["0x…", …]}, …
 //    ],
 //    "sites": [
-//     {"id":"0x…","label":"optim/adamw.py:128 _init_group"}, …
+//     {"id":"0x…","label":"optim/adamw.py:128 _init_group","pin":"warm"}, …
 //    ],
 //    "prologue": [
 //     {"site":"0x…","fingerprint":"0x…","ordinal":0,"bytes":512,"stream":1,"launch":0,
@@ -22,11 +23,9 @@
 //    ],
 //    "step": [ … ]
 //   }
-// Numbers of 64 bits that are no sizes are hexadecimal text, so that no reader rounds them. Keys
-// of a slot that may be left out: fingerprint and stream (0), persistent (false), class ("other"),
-// and for cold blocks use ("in_place"), fetch_launch and evict_launch (-1). A native slot has no
-// offset, every other one has. Schema 1 has no slab_bytes, slabs and cleared; it reads as a plan
-// without any.
+// profiles/PLAN.md says what each key means and which may be left out, plan.schema.json beside it
+// the same for programs. Numbers of 64 bits that are no sizes are hexadecimal text, so that no
+// reader rounds them. Every older schema still reads.
 #ifndef EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 #define EBBTIDE_SRC_PLAN_PLAN_FILE_H_
 

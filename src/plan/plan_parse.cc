@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
@@ -22,9 +23,11 @@ constexpr size_t kComplaintLength = 120;
 
 // Where in the file, written out only when something is wrong there.
 struct Where {
-  const char* list = nullptr;  // nullptr: the outermost object
-  size_t index = 0;
+  const char* list = nullptr;                  // nullptr: the outermost object
+  std::optional<size_t> index = std::nullopt;  // nothing: `list` is an object
 };
+
+constexpr const char* kTierWords[] = {"hot", "warm", "cold", "native"};
 
 // One JSON object's members. The first problem of the whole file sticks.
 class Fields {
@@ -90,12 +93,23 @@ class Fields {
     out = value->get<bool>();
   }
 
-  void Milliseconds(const char* key, double& out) {
+  void Real(const char* key, double& out) {
     const json* value = Find(key, true);
     if (value == nullptr) return;
     if (!value->is_number()) return Fail(key, Is(*value, "not a number"));
     out = value->get<double>();
-    if (!std::isfinite(out) || out < 0) Fail(key, Is(*value, "not a duration"));
+  }
+
+  void Milliseconds(const char* key, double& out) {
+    Real(key, out);
+    if (!ok() || (std::isfinite(out) && out >= 0)) return;
+    Fail(key, Is(object_.at(key), "not a duration"));
+  }
+
+  // Of a tier, 0 to 1; nothing where the key is left out.
+  void Share(const char* key, std::optional<double>& out) {
+    if (!object_.contains(key)) return;
+    Real(key, out.emplace());
   }
 
   // The enumerator whose place in `words` the text has.
@@ -113,8 +127,29 @@ class Fields {
     Fail(key, Is(*value, fmt::format("none of {}", absl::StrJoin(words, ", "))));
   }
 
-  const json* List(const char* key, uint64_t most) {
-    const json* value = Find(key, true);
+  // Nothing where the key is left out.
+  void Tier(const char* key, std::optional<plan::Tier>& out) {
+    if (object_.contains(key)) Word(key, kTierWords, out.emplace(), true);
+  }
+
+  // Small numbers; none where the key is left out.
+  void Numbers(const char* key, std::vector<uint16_t>& out) {
+    constexpr uint64_t kMost = std::numeric_limits<uint16_t>::max();
+    const json* list = List(key, kMost + 1, false);
+    if (list == nullptr) return;
+    for (const json& value : *list) {
+      if (!value.is_number_unsigned()) return Fail(key, Is(value, "not a small number"));
+      const uint64_t number = value.get<uint64_t>();
+      if (number > kMost) return Fail(key, Is(value, "out of range"));
+      out.push_back(uint16_t(number));
+    }
+  }
+
+  // nullptr where the key is left out.
+  const json* Object(const char* key) { return Find(key, false); }
+
+  const json* List(const char* key, uint64_t most, bool required = true) {
+    const json* value = Find(key, required);
     if (value == nullptr) return nullptr;
     if (!value->is_array()) return Fail(key, Is(*value, "not a list")), nullptr;
     if (value->size() > most) {
@@ -126,7 +161,7 @@ class Fields {
   bool ok() const { return error_.empty(); }
 
  private:
-  static constexpr size_t kMostKeys = 24;
+  static constexpr size_t kMostKeys = 32;
 
   const json* Find(const char* key, bool required) {
     if (!error_.empty()) return nullptr;
@@ -157,8 +192,8 @@ class Fields {
 
   void Fail(const std::string& key, const std::string& why) {
     if (!error_.empty()) return;
-    std::string path =
-        where_.list == nullptr ? key : fmt::format("{}[{}]", where_.list, where_.index);
+    std::string path = where_.list == nullptr ? key : where_.list;
+    if (where_.index) path += fmt::format("[{}]", *where_.index);
     if (where_.list != nullptr && !key.empty()) path += "." + key;
     error_ = path.empty() ? why : fmt::format("{}: {}", path, why);
   }
@@ -171,12 +206,12 @@ class Fields {
   size_t asked_ = 0;
 };
 
-constexpr const char* kTierWords[] = {"hot", "warm", "cold", "native"};
 constexpr const char* kUseWords[] = {"in_place", "prefetch"};
 constexpr const char* kClassWords[] = {"other", "optimizer_state", "parameter", "gradient",
                                        "activation"};
 
-void ReadSlots(Fields& plan, const char* list, std::vector<Slot>& out, std::string& error) {
+void ReadSlots(Fields& plan, int schema, const char* list, std::vector<Slot>& out,
+               std::string& error) {
   const json* slots = plan.List(list, kMaxPlanSlots);
   if (slots == nullptr) return;
   out.reserve(slots->size());
@@ -190,18 +225,23 @@ void ReadSlots(Fields& plan, const char* list, std::vector<Slot>& out, std::stri
     fields.Number("stream", slot.stream, false);
     fields.Number("launch", slot.launch, true);
     fields.Word("tier", kTierWords, slot.tier, true);
-    fields.Number("offset", slot.offset, slot.tier != Tier::kNative);
+    fields.Flag("dynamic", slot.dynamic);
+    fields.Number("offset", slot.offset, slot.tier != Tier::kNative && !slot.dynamic);
     fields.Flag("persistent", slot.persistent);
     fields.Word("class", kClassWords, slot.block_class, false);
     fields.Word("use", kUseWords, slot.use, false);
     fields.Number("fetch_launch", slot.fetch_launch, false);
     fields.Number("evict_launch", slot.evict_launch, false);
+    if (schema >= 3) {
+      fields.Numbers("after", slot.after);
+      fields.Number("room_bytes", slot.room_bytes, false);
+    }
     fields.NoOthers();
-    out.push_back(slot);
+    out.push_back(std::move(slot));
   }
 }
 
-void ReadSites(Fields& plan, std::vector<Site>& out, std::string& error) {
+void ReadSites(Fields& plan, int schema, std::vector<Site>& out, std::string& error) {
   const json* sites = plan.List("sites", kMaxPlanSlots);
   if (sites == nullptr) return;
   for (size_t i = 0; i < sites->size() && error.empty(); ++i) {
@@ -209,6 +249,10 @@ void ReadSites(Fields& plan, std::vector<Site>& out, std::string& error) {
     Site site;
     fields.Id("id", site.id, true);
     fields.String("label", site.label);
+    if (schema >= 3) {
+      fields.Tier("pin", site.pin);
+      fields.Flag("exclude", site.exclude);
+    }
     fields.NoOthers();
     out.push_back(std::move(site));
   }
@@ -247,6 +291,20 @@ void ReadCleared(Fields& plan, std::vector<Clearance>& out, std::string& error) 
   }
 }
 
+void ReadHotness(Fields& plan, std::optional<HotnessRule>& hotness, std::string& error) {
+  const json* rule = plan.Object("hotness");
+  if (rule == nullptr) return;
+  HotnessRule& out = hotness.emplace();
+  Fields fields(*rule, {"hotness"}, error);
+  fields.Real("alpha", out.weights.forward);
+  fields.Real("beta", out.weights.backward);
+  fields.Real("gamma", out.weights.coupling);
+  fields.Real("sigma", out.threshold);
+  fields.Real("hot_share", out.hot_share);
+  fields.Share("warm_share", out.warm_share);
+  fields.NoOthers();
+}
+
 Plan ReadFields(const json& root, std::string& error) {
   Plan plan;
   Fields fields(root, {}, error);
@@ -271,14 +329,19 @@ Plan ReadFields(const json& root, std::string& error) {
   fields.Number("planned_peak_bytes", plan.planned_peak_bytes, true);
   fields.Milliseconds("native_step_ms", plan.native_step_ms);
   fields.Milliseconds("predicted_step_ms", plan.predicted_step_ms);
+  if (schema >= 3) {
+    fields.Flag("uneven", plan.uneven);
+    fields.Number("dynamic_bytes", plan.dynamic_bytes, false);
+  }
   if (schema >= 2) {
     fields.Number("slab_bytes", plan.slab_bytes, true);
     ReadSlabs(fields, plan.slabs, error);
     ReadCleared(fields, plan.cleared, error);
   }
-  ReadSites(fields, plan.sites, error);
-  ReadSlots(fields, "prologue", plan.prologue, error);
-  ReadSlots(fields, "step", plan.step, error);
+  if (schema >= 3) ReadHotness(fields, plan.hotness, error);
+  ReadSites(fields, schema, plan.sites, error);
+  ReadSlots(fields, schema, "prologue", plan.prologue, error);
+  ReadSlots(fields, schema, "step", plan.step, error);
   fields.NoOthers();
   return plan;
 }

@@ -6,7 +6,10 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "src/plan/edits.h"
 #include "src/plan/layout.h"
+#include "src/plan/rehearsal.h"
+#include "src/plan/stream_order.h"
 #include "src/plan/tiering.h"
 #include "src/plan/timeline.h"
 #include "src/profile/metadata.h"
@@ -14,30 +17,49 @@
 namespace ebt::plan {
 namespace {
 
+// Of the peak without places of its own for what a step makes: above that the envelope is planned.
+constexpr double kWorthAnEnvelope = 1.005;
+constexpr int kMostRounds = 3;
+// A step that takes longer than its bound by more than this needs a reason.
+constexpr double kNearBound = 0.05;
+
 constexpr std::array<Tier, 4> kTiers = {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative};
 
-Slot SlotOf(const profile::Profile& profile, const Lived& life) {
+Slot SlotOf(const profile::Profile& profile, const Timeline& timeline, const Lived& life) {
   const auto& block = profile.blocks[life.block];
   Slot slot;
   slot.site = block.site;
   slot.fingerprint = block.fingerprint;
   slot.ordinal = life.ordinal;
-  slot.bytes = block.bytes;
   slot.stream = block.stream;
   slot.launch = life.launch;
   slot.persistent = life.span == Span::kPersistent;
+  slot.bytes = timeline.PlaceBytes(profile, life);
+  if (life.room != kNoRoom) {
+    slot.room_bytes = timeline.rooms[life.room].bytes;
+  } else if (life.variable && timeline.Planned(life)) {
+    slot.room_bytes = AlignUp(slot.bytes, kBlockAlignment);
+  }
   return slot;
 }
 
 void AddSlots(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
               const Tiering& tiering, Plan& plan) {
   std::vector<const ColdBlock*> cold(timeline.lives.size(), nullptr);
-  for (size_t i = 0; i < tiering.cold.size(); ++i) cold[tiering.cold_lives[i]] = &tiering.cold[i];
+  for (size_t i = 0; i < tiering.cold.lives.size(); ++i) {
+    cold[tiering.cold.lives[i]] = &tiering.cold.blocks[i];
+  }
   for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
     const Lived& life = timeline.lives[i];
-    Slot slot = SlotOf(profile, life);
+    Slot slot = SlotOf(profile, timeline, life);
     slot.tier = tiering.tiers[i];
     slot.offset = tiering.layout.offsets[i];
+    const bool outlives = life.unplanned == Unplanned::kOutlives && timeline.uneven;
+    if (life.unplanned == Unplanned::kLoose || outlives) {
+      slot.tier = Tier::kWarm;
+      slot.dynamic = true;
+      slot.room_bytes = 0;
+    }
     slot.block_class = behaviour.traits[i].block_class;
     if (cold[i] != nullptr) {
       slot.use = cold[i]->use;
@@ -112,14 +134,40 @@ Plan FillPlan(const profile::Profile& profile, const Timeline& timeline, const B
   plan.warm_bytes = tiering.layout.warm_bytes;
   plan.cold_bytes = tiering.layout.cold_bytes;
   plan.step_launches = timeline.step_launches;
+  plan.uneven = timeline.uneven;
   AddSlots(profile, timeline, behaviour, tiering, plan);
   AddSlabs(tiering, plan);
   AddSites(profile, plan);
+  OrderStreams(profile, timeline, plan);
+  MarkEdits(options, plan);
+  plan.hotness = {options.weights, options.hot_threshold, options.hot_share, options.warm_share};
   return plan;
 }
 
+// What a budget forces, and what it costs.
+void SumTimes(const profile::Profile& profile, const Timeline& timeline, const Behaviour& behaviour,
+              const Tiering& tiering, const Plan& plan, const PlanOptions& options,
+              PlanSummary& summary) {
+  const Prediction& prediction = tiering.prediction;
+  summary.native_step_ms = plan.native_step_ms;
+  summary.predicted_step_ms = prediction.step_ms;
+  summary.stall_ms = prediction.stall_ms;
+  summary.bytes_in = prediction.bytes_in;
+  summary.bytes_out = prediction.bytes_out;
+  summary.managed_step_ms = tiering.managed_ms;
+  Crossing forced;
+  if (options.budget > 0) {
+    const uint64_t room = options.budget - std::min(options.budget, plan.overhead_bytes);
+    forced = ForcedCrossing(profile, timeline, Unchanging(timeline, behaviour), room);
+  }
+  summary.bound_step_ms = BoundStepMs(options.device, plan.native_step_ms, forced);
+  summary.time_reason = WhySlower(profile, timeline, tiering.cold, tiering.slabs, prediction,
+                                  summary.bound_step_ms, kNearBound);
+}
+
 PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
-                      const Tiering& tiering, const Plan& plan, const PlanOptions& options) {
+                      const Behaviour& behaviour, const Tiering& tiering, const Plan& plan,
+                      const PlanOptions& options) {
   PlanSummary summary;
   summary.events = profile.events.size();
   summary.sites = profile.sites.size();
@@ -127,23 +175,62 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.native_peak_bytes = profile::NativePeakBytes(profile, plan.max_live_bytes);
   summary.max_live_bytes = plan.max_live_bytes;
   summary.planned_peak_bytes = plan.planned_peak_bytes;
-  const uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  summary.predicted_peak_bytes = tiering.required_bytes;
+  uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
+  // The envelope of steps that differ is no step: what counts is what was live.
+  if (plan.uneven && tiering.cold.empty()) device_live = timeline.recorded_live;
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
   summary.slab_bytes = tiering.slabs.bytes();
   summary.slabs = plan.slabs.size();
-  summary.native_step_ms = plan.native_step_ms;
-  summary.predicted_step_ms = plan.predicted_step_ms;
-  summary.managed_step_ms = tiering.managed_ms;
-  const uint64_t everything = plan.max_live_bytes + plan.overhead_bytes;
-  const bool forced = options.budget > 0 && everything > options.budget;
-  summary.bound_step_ms =
-      BoundStepMs(options.device, plan.native_step_ms, forced ? everything - options.budget : 0);
+  summary.uneven = plan.uneven;
+  summary.dynamic_bytes = plan.dynamic_bytes;
+  SumTimes(profile, timeline, behaviour, tiering, plan, options, summary);
   summary.feasible = tiering.feasible;
   summary.infeasible_reason = tiering.infeasible_reason;
+  summary.certificate = tiering.certificate;
   SumTiers(profile, timeline, tiering, summary);
   return summary;
+}
+
+// Where steps differ the dynamic part is known only when there is a plan, and with a budget what it
+// takes is missing for the plan.
+PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timeline,
+                        const PlanOptions& options) {
+  const Behaviour behaviour = Judge(profile, timeline, options.weights, options.hot_threshold);
+  const StepClock clock = ReadClock(profile, timeline);
+  const uint64_t max_live = MaxLiveBytes(profile, timeline);
+  const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
+  const uint64_t overhead = used > max_live ? used - max_live : 0;
+  TieringOptions tiering_options{.budget = options.budget,
+                                 .overhead_bytes = overhead,
+                                 .hot_share = options.hot_share,
+                                 .warm_share = options.warm_share,
+                                 .pinned = options.pinned,
+                                 .excluded = options.excluded,
+                                 .device = options.device};
+  PlanResult result;
+  for (int round = 0; round < (timeline.uneven ? kMostRounds : 1); ++round) {
+    const Tiering tiering = ChooseTiers(profile, timeline, behaviour, clock, tiering_options);
+    result.plan = FillPlan(profile, timeline, behaviour, tiering, options);
+    Plan& plan = result.plan;
+    if (plan.uneven) {
+      plan.dynamic_bytes = AlignUp(Rehearse(profile, plan).dynamic_bytes, kRegionAlignment);
+    }
+    plan.overhead_bytes = overhead;
+    plan.native_step_ms = clock.step_ms;
+    plan.predicted_step_ms = tiering.prediction.step_ms;
+    plan.max_live_bytes = max_live;
+    plan.planned_peak_bytes =
+        plan.warm_bytes + tiering.transfers.most_device_bytes + plan.dynamic_bytes;
+    result.summary = Summarize(profile, timeline, behaviour, tiering, plan, options);
+    result.sites = SumSites(profile, timeline, behaviour, tiering);
+    const uint64_t counted = tiering_options.overhead_bytes - overhead;
+    if (options.budget == 0 || plan.dynamic_bytes <= counted) break;
+    tiering_options.overhead_bytes = overhead + plan.dynamic_bytes;
+  }
+  return result;
 }
 
 }  // namespace
@@ -152,27 +239,16 @@ absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanO
   const auto began = std::chrono::steady_clock::now();
   auto timeline = BuildTimeline(profile);
   if (!timeline.ok()) return timeline.status();
-  const Behaviour behaviour = Judge(profile, *timeline, options.weights);
-  const StepClock clock = ReadClock(profile, *timeline);
-
-  const uint64_t max_live = MaxLiveBytes(profile, *timeline);
-  const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
-  TieringOptions tiering_options{.budget = options.budget,
-                                 .overhead_bytes = used > max_live ? used - max_live : 0,
-                                 .hot_share = options.hot_share,
-                                 .device = options.device};
-  const Tiering tiering = ChooseTiers(profile, *timeline, behaviour, clock, tiering_options);
-
-  PlanResult result;
-  result.plan = FillPlan(profile, *timeline, behaviour, tiering, options);
-  Plan& plan = result.plan;
-  plan.overhead_bytes = tiering_options.overhead_bytes;
-  plan.native_step_ms = clock.step_ms;
-  plan.predicted_step_ms = tiering.swapped_ms;
-  plan.max_live_bytes = max_live;
-  plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
-  result.summary = Summarize(profile, *timeline, tiering, plan, options);
-  result.sites = SumSites(profile, *timeline, behaviour, tiering);
+  PlanResult result = PlanTimeline(profile, *timeline, options);
+  if (timeline->uneven) {
+    Loosen(*timeline);
+    PlanResult loose = PlanTimeline(profile, *timeline, options);
+    // The envelope of what was recorded holds for no other step: it has to be worth something.
+    const auto loose_peak = double(loose.plan.planned_peak_bytes);
+    if (loose_peak <= kWorthAnEnvelope * double(result.plan.planned_peak_bytes)) {
+      result = std::move(loose);
+    }
+  }
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;

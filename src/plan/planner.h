@@ -4,13 +4,17 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "src/plan/certificate.h"
 #include "src/plan/hotness.h"
 #include "src/plan/plan.h"
-#include "src/plan/predictor.h"
+#include "src/plan/step_play.h"
 #include "src/profile/types.h"
 
 namespace ebt::plan {
@@ -20,7 +24,13 @@ struct PlanOptions {
   std::string source;   // the profile's name, for people
   DeviceModel device;
   HotnessWeights weights;
-  double hot_share = 0.15;
+  double hot_threshold = 0.5;  // standard deviations above the mean heat from which a block is hot
+  double hot_share = 0.15;     // of the budget (else of max live) that hot blocks may have
+  // The same for warm ones: what exceeds it goes cold though it would fit. Nothing: the budget
+  // alone decides.
+  std::optional<double> warm_share;
+  std::map<uint64_t, Tier> pinned;  // site -> where its blocks lie, whatever that costs
+  std::set<uint64_t> excluded;      // sites that are left to the driver
 };
 
 struct PlanSummary {
@@ -34,15 +44,23 @@ struct PlanSummary {
   uint64_t native_peak_bytes = 0;  // of the recorded process; max live where it was not recorded
   uint64_t max_live_bytes = 0;
   uint64_t planned_peak_bytes = 0;
-  double fragmentation = 1;  // planned peak / most live bytes of the device's blocks
-  uint64_t slab_bytes = 0;   // of it all slabs together; what lies there can be swapped
+  bool uneven = false;         // steps differ: nothing moves at launches
+  uint64_t dynamic_bytes = 0;  // of planned_peak_bytes: for blocks without a place
+  double fragmentation = 1;    // planned peak / most live bytes of the device's blocks
+  uint64_t slab_bytes = 0;     // of it all slabs together; what lies there can be swapped
   uint64_t slabs = 0;
   double native_step_ms = 0;
   double predicted_step_ms = 0;  // slabs swapped, other cold blocks managed
+  StallMs stall_ms;              // of it, what is not native
+  uint64_t bytes_in = 0;         // that cross the link in such a step, to the device
+  uint64_t bytes_out = 0;        // and from it
+  std::string time_reason;       // why it takes 5 % longer than the bound; empty: it does not
   double managed_step_ms = 0;    // every cold block managed: before `ebbtide verify` cleared it
-  double bound_step_ms = 0;
+  double bound_step_ms = 0;      // no step that keeps to the budget can be faster
+  uint64_t predicted_peak_bytes = 0;  // of device memory, everything included
   bool feasible = true;
   std::string infeasible_reason;
+  Certificate certificate;  // where it is not feasible
   double plan_seconds = 0;
   std::array<TierSum, 4> tiers;  // by Tier
 };

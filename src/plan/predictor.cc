@@ -8,8 +8,6 @@
 namespace ebt::plan {
 namespace {
 
-using profile::EventKind;
-
 double Milliseconds(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second * 1e3 : 0;
 }
@@ -40,35 +38,6 @@ uint64_t MostAtOnce(const std::vector<ColdBlock>& blocks) {
 
 }  // namespace
 
-GpuClock::GpuClock(const profile::Profile& profile) {
-  double latest = 0;
-  for (uint64_t at = 0; at < profile.events.size(); ++at) {
-    if (profile.events[at].kind != EventKind::kMark) continue;
-    // Marks of different streams may be a little out of order.
-    latest = std::max(latest, profile.events[at].gpu_ms);
-    marks_.emplace_back(at, latest);
-  }
-}
-
-std::optional<double> GpuClock::At(uint64_t event) const {
-  auto next = std::lower_bound(marks_.begin(), marks_.end(), std::pair(event, 0.0),
-                               [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (next == marks_.end()) return std::nullopt;
-  if (next->first == event) return next->second;
-  if (next == marks_.begin()) return std::nullopt;
-  const auto& [before, ms] = *(next - 1);
-  const double part = double(event - before) / double(next->first - before);
-  return ms + part * (next->second - ms);
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const size_t middle = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + middle, values.end());
-  if (values.size() % 2 == 1) return values[middle];
-  return (values[middle] + *std::max_element(values.begin(), values.begin() + middle)) / 2;
-}
-
 double InPlaceMs(const DeviceModel& device, uint64_t bytes, uint64_t touches) {
   return Milliseconds(double(bytes) * double(touches), device.in_place);
 }
@@ -87,31 +56,6 @@ ColdUse CheaperUse(const DeviceModel& device, uint64_t bytes, uint64_t touches) 
   return in_place <= moved ? ColdUse::kInPlace : ColdUse::kPrefetch;
 }
 
-StepClock ReadClock(const profile::Profile& profile, const Timeline& timeline) {
-  const GpuClock gpu(profile);
-  const auto& starts = timeline.steps.start_events;
-  std::vector<double> steps;
-  for (size_t i = 0; i + 1 < starts.size(); ++i) {
-    auto begin = gpu.At(starts[i]), end = gpu.At(starts[i + 1]);
-    if (begin && end) steps.push_back(*end - *begin);
-  }
-  StepClock clock;
-  clock.step_ms = Median(std::move(steps));
-
-  const uint64_t first = starts[timeline.representative];
-  const uint64_t last = starts[timeline.representative + 1];
-  const auto begin = gpu.At(first), end = gpu.At(last);
-  for (uint64_t at = first; at < last; ++at) {
-    const auto kind = profile.events[at].kind;
-    if (kind != EventKind::kLaunch && kind != EventKind::kGraph) continue;
-    // Without GPU time within this step its launches are taken to be equally long.
-    double part = double(clock.launch_ms.size()) / std::max(1u, timeline.step_launches);
-    if (begin && end && *end > *begin) part = (*gpu.At(at) - *begin) / (*end - *begin);
-    clock.launch_ms.push_back(part * clock.step_ms);
-  }
-  return clock;
-}
-
 Transfers ScheduleFetches(const DeviceModel& device, const StepClock& clock,
                           std::vector<ColdBlock>& blocks) {
   std::vector<size_t> order(blocks.size());
@@ -120,33 +64,65 @@ Transfers ScheduleFetches(const DeviceModel& device, const StepClock& clock,
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].first > blocks[b].first; });
   Transfers transfers;
-  double link_free = clock.step_ms, sent_back = 0, missing = 0;
+  double link_free = clock.step_ms;
   for (size_t i : order) {  // the last needed first: each as late as it may be
     ColdBlock& block = blocks[i];
     const double needed = std::min(TimeOf(clock, block.first), link_free);
     link_free = needed - FetchMs(device, block.bytes);
-    missing = std::max(missing, -link_free);
     block.fetch_launch = std::min(LaunchAt(clock, std::max(0.0, link_free)), block.first);
     block.evict_launch = block.last;
-    sent_back += SendBackMs(device, block.bytes);
   }
-  transfers.stall_ms = missing + std::max(0.0, sent_back - clock.step_ms);
   transfers.most_device_bytes = MostAtOnce(blocks);
   return transfers;
 }
 
-double PredictStepMs(const DeviceModel& device, const StepClock& clock,
-                     const std::vector<ColdBlock>& blocks, const Transfers& transfers) {
-  double ms = clock.step_ms + transfers.stall_ms;
-  for (const ColdBlock& block : blocks) {
-    if (block.use == ColdUse::kInPlace) ms += InPlaceMs(device, block.bytes, block.touches);
+Crossing ForcedCrossing(const profile::Profile& profile, const Timeline& timeline,
+                        const std::vector<bool>& unchanging, uint64_t room) {
+  const size_t launches = timeline.step_launches;
+  // Between launch i and the next: what comes and goes there.
+  std::vector<int64_t> carried(launches + 1, 0), clean(launches + 1, 0);
+  auto add = [](std::vector<int64_t>& sums, size_t begin, size_t end, int64_t bytes) {
+    sums[begin] += bytes, sums[end] -= bytes;
+  };
+  for (size_t i = 0; i < timeline.lives.size(); ++i) {
+    const Lived& life = timeline.lives[i];
+    const bool elsewhere =
+        life.unplanned == Unplanned::kProbe || life.unplanned == Unplanned::kElsewhere;
+    if (life.touches.empty() || elsewhere) continue;
+    const auto bytes = int64_t(profile.blocks[life.block].bytes);
+    if (life.span == Span::kPersistent) {
+      add(carried, 0, launches, bytes);
+      if (unchanging[i]) add(clean, 0, launches, bytes);
+      continue;
+    }
+    // Of a block that the next step frees the later touches come first in a step.
+    const uint32_t first = life.touches.front().launch, last = life.touches.back().launch;
+    if (first <= last) {
+      add(carried, first, last, bytes);
+    } else {
+      add(carried, first, launches, bytes);
+      add(carried, 0, last, bytes);
+    }
   }
-  return ms;
+  Crossing most;
+  int64_t all = 0, same = 0;
+  for (size_t i = 0; i < launches; ++i) {
+    all += carried[i], same += clean[i];
+    const int64_t off = all - int64_t(room);
+    most.in = std::max(most.in, uint64_t(std::max<int64_t>(0, off)));
+    most.out = std::max(most.out, uint64_t(std::max<int64_t>(0, off - same)));
+  }
+  return most;
 }
 
-double BoundStepMs(const DeviceModel& device, double native_ms, uint64_t forced_bytes) {
-  return std::max({native_ms, Milliseconds(double(forced_bytes), device.link_in),
-                   Milliseconds(double(forced_bytes), device.link_out)});
+double BoundStepMs(const DeviceModel& device, double native_ms, const Crossing& crossing) {
+  const double in = Milliseconds(double(crossing.in), device.link_in);
+  const double out = Milliseconds(double(crossing.out), device.link_out);
+  // Both ways as long as the shorter takes; the rest has the link to itself.
+  const double both = std::min(in, out);
+  const double rest = in > out ? (in - both) * device.link_in / device.link_in_alone
+                               : (out - both) * device.link_out / device.link_out_alone;
+  return std::max(native_ms, both + rest);
 }
 
 }  // namespace ebt::plan

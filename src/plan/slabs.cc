@@ -21,7 +21,7 @@ class Scheduler {
   explicit Scheduler(const StayProblem& problem)
       : problem_(problem), n_(problem.room.size()), left_(problem.room) {
     by_first_ = Sorted([&](size_t i) { return problem_.uses[i].first; });
-    by_last_ = Sorted([&](size_t i) { return problem_.uses[i].last; });
+    by_last_ = Sorted([&](size_t i) { return problem_.uses[i].last % n_; });
   }
 
   StaySchedule Run() {
@@ -38,7 +38,7 @@ class Scheduler {
     for (size_t i = 0; i < problem_.uses.size(); ++i) {
       out_.always.push_back(fetch[i] <= gone[i]);
       out_.slabs.push_back({.fetch_launch = uint32_t(fetch[i] % n_),
-                            .evict_launch = problem_.uses[i].last,
+                            .evict_launch = uint32_t(problem_.uses[i].last % n_),
                             .gone_launch = uint32_t(gone[i] % n_)});
     }
     return std::move(out_);
@@ -63,7 +63,10 @@ class Scheduler {
   // While a slab is used it is there, whatever that takes.
   void ReserveUses() {
     std::vector<int64_t> change(n_ + 1, 0);
-    for (const SlabUse& use : problem_.uses) ++change[use.first], --change[use.last + 1];
+    for (const SlabUse& use : problem_.uses) {
+      ++change[use.first], --change[std::min<uint64_t>(use.last + 1, n_)];
+      if (use.last >= n_) ++change[0], --change[use.last + 1 - n_];
+    }
     int64_t used = 0;
     for (uint64_t launch = 0; launch < n_; ++launch) {
       used += change[launch];
@@ -93,9 +96,11 @@ class Scheduler {
     double link_free = -std::numeric_limits<double>::infinity();
     for (int step = 0; step < 2; ++step) {  // the second finds what the first leaves on the link
       for (size_t i : by_last_) {
-        link_free = std::max(TimeOf(problem_.uses[i].last + 1), link_free) + problem_.out_ms;
-        gone[i] = FirstLaunch(problem_.uses[i].last + 1, NextFirst(i),
-                              [&](uint64_t launch) { return TimeOf(launch) >= link_free; });
+        // In the step in which the last use is; then back to where the use begins.
+        const uint64_t last = problem_.uses[i].last % n_, round = problem_.uses[i].last - last;
+        link_free = std::max(TimeOf(last + 1), link_free) + problem_.out_ms;
+        gone[i] = round + FirstLaunch(last + 1, NextFirst(i) - round,
+                                      [&](uint64_t launch) { return TimeOf(launch) >= link_free; });
       }
       link_free -= problem_.clock.step_ms;
     }
@@ -161,7 +166,7 @@ class Play {
       points_[schedule.slabs[i].fetch_launch].fetched.push_back(i);
       points_[problem.uses[i].first].first_used.push_back(i);
     }
-    for (uint32_t i : moved) points_[problem.uses[i].last].last_used.push_back(i);
+    for (uint32_t i : moved) points_[schedule.slabs[i].evict_launch].last_used.push_back(i);
   }
 
   double StallMs() {

@@ -11,7 +11,8 @@
 namespace ebt::plan {
 
 // The launches of a step that use a slab: it must be on the device from before `first` until
-// `last` is through. first <= last.
+// `last` is through. Of a step of n launches first < n and first <= last < first + n: last - n is a
+// launch of the next step where the use goes round the step's end.
 struct SlabUse {
   uint32_t first = 0;
   uint32_t last = 0;
@@ -44,7 +45,7 @@ struct StaySchedule {
 // to be gone earlier, at least one launch behind the last use; then the step waits for the copy.
 // Without time a slab is fetched a sixteenth of the launches before its first use and is gone a
 // quarter behind its last. Copies out have the first claim to room, then the earliest uses.
-// Needs at least one launch, as many room[] as clock.launch_ms, and uses below that.
+// Needs at least one launch, and as many room[] as clock.launch_ms.
 StaySchedule ScheduleStays(const StayProblem& problem);
 
 }  // namespace ebt::plan

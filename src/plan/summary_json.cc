@@ -7,6 +7,29 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json StallObject(const StallMs& stall) {
+  return {{"fetch", stall.fetch},
+          {"room", stall.room},
+          {"in_place", stall.in_place},
+          {"host", stall.host}};
+}
+
+Json CertificateObject(const Certificate& certificate) {
+  Json out = {{"smallest_budget", certificate.smallest_budget},
+              {"in_warm_up", certificate.in_warm_up},
+              {"launch", certificate.launch},
+              {"kernel", certificate.kernel},
+              {"live_bytes", certificate.live_bytes},
+              {"sites", Json::array()}};
+  for (const Certificate::Blocks& blocks : certificate.sites) {
+    out["sites"].push_back({{"site", blocks.label},
+                            {"bytes", blocks.bytes},
+                            {"blocks", blocks.blocks},
+                            {"why", blocks.why}});
+  }
+  return out;
+}
+
 Json SummaryObject(const PlanSummary& summary) {
   Json out = {
       {"events", summary.events},
@@ -15,15 +38,23 @@ Json SummaryObject(const PlanSummary& summary) {
       {"native_peak_bytes", summary.native_peak_bytes},
       {"max_live_bytes", summary.max_live_bytes},
       {"planned_peak_bytes", summary.planned_peak_bytes},
+      {"dynamic_bytes", summary.dynamic_bytes},
+      {"uneven", summary.uneven},
       {"fragmentation", summary.fragmentation},
       {"slabs", summary.slabs},
       {"slab_bytes", summary.slab_bytes},
       {"native_step_ms", summary.native_step_ms},
       {"predicted_step_ms", summary.predicted_step_ms},
+      {"stall_ms", StallObject(summary.stall_ms)},
+      {"bytes_in", summary.bytes_in},
+      {"bytes_out", summary.bytes_out},
+      {"predicted_peak_bytes", summary.predicted_peak_bytes},
       {"managed_step_ms", summary.managed_step_ms},
       {"bound_step_ms", summary.bound_step_ms},
+      {"time_reason", summary.time_reason},
       {"feasible", summary.feasible},
       {"infeasible_reason", summary.infeasible_reason},
+      {"certificate", summary.feasible ? Json() : CertificateObject(summary.certificate)},
       {"plan_seconds", summary.plan_seconds},
   };
   for (Tier tier : {Tier::kHot, Tier::kWarm, Tier::kCold, Tier::kNative}) {

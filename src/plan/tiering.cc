@@ -1,34 +1,22 @@
 #include "src/plan/tiering.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/plan/budget.h"
 
 namespace ebt::plan {
 namespace {
 
-// A block below a host page saves nothing worth its latency.
-constexpr uint64_t kSmallestCold = 4096;
-constexpr double kLongLife = 0.25;
+// Optimizer state that is idle for less of the step has its place on the device most of the time.
+constexpr double kStateIdle = 0.8;
 // Packing decides whether a choice fits; each further try is for what the one before missed.
-constexpr int kMaxPackings = 8;
-// The same for stays of slabs, which may exceed the least by this much.
+constexpr int kMaxPackings = 6;
+// The same for stays of slabs, which may exceed the least by this much where no budget says more.
 constexpr int kMaxSlabPackings = 6;
 constexpr double kTightEnough = 1.01;
-
-constexpr int kLastResort = 3;  // of Candidate::rank, the largest
-
-// What goes cold together: a persistent block, or all blocks of one site and size, so that the
-// warm-up steps obey the budget too.
-struct Candidate {
-  std::vector<uint32_t> lives;
-  int rank = 0;
-  double worth = 0;  // idle bytes per millisecond of cost
-};
 
 // What of the cold blocks may come to the device.
 struct Moves {
@@ -44,61 +32,100 @@ class Chooser {
         timeline_(timeline),
         behaviour_(behaviour),
         clock_(clock),
-        options_(options) {
-    for (const Lived& life : timeline_.lives) {
-      resident_.push_back(timeline_.Planned(life) ? Tier::kWarm : Tier::kNative);
-    }
+        options_(options),
+        unchanging_(Unchanging(timeline, behaviour)) {
+    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) resident_.push_back(FirstTier(i));
     MarkHot();
     native_bytes_ = LiveBytes(profile_, timeline_, resident_, {Tier::kNative});
-    FindCandidates();
+    besides_ = options_.overhead_bytes + native_bytes_;
+    room_ = options_.budget - std::min(options_.budget, besides_);
+    for (bool slabs : {false, true}) candidates_[slabs] = Order(slabs);
   }
 
   Tiering WithoutBudget() const {
-    std::vector<Tier> tiers = resident_;
-    for (uint32_t i = 0; i < tiers.size(); ++i) {
+    std::vector<Tier> tiers = TiersWith(ColdByShare(true), true);
+    // Where steps differ no launch says when a block is needed.
+    for (uint32_t i = 0; i < tiers.size() && !timeline_.uneven; ++i) {
       const Traits& traits = behaviour_.traits[i];
-      if (tiers[i] != Tier::kNative && traits.block_class == BlockClass::kOptimizerState &&
-          traits.idle >= kIdleEnough && Bytes(i) >= kSmallestCold && !Kept(i)) {
+      if (Movable(i) && traits.block_class == BlockClass::kOptimizerState &&
+          traits.idle >= kStateIdle && Bytes(i) >= kSmallestCold && !Kept(i)) {
         tiers[i] = Tier::kCold;
       }
     }
     // In place: who names no budget wants the memory, and what is fetched takes room that nobody
     // has said to be there.
-    return Finish(tiers, {.slabs = true});
+    Tiering swapped = Finish(tiers, {.slabs = true});
+    if (swapped.slabs.slabs.empty() || swapped.prediction.step_ms < swapped.managed_ms) {
+      return swapped;
+    }
+    return Finish(tiers, {});
   }
 
-  // The least device memory comes last: fetched blocks and the stays of slabs need room.
+  // The fastest of what fits, as far as that shows without packing.
   Tiering WithBudget() const {
-    Tiering tiering;
+    if (timeline_.uneven) return Fit({});
+    std::vector<Draft> drafts;
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {
-        tiering = Fit({.prefetch = prefetch, .slabs = slabs});
-        if (tiering.feasible) return tiering;
-        if (tiering.transfers.most_device_bytes == 0) break;
+        const Moves moves{.prefetch = prefetch, .slabs = slabs};
+        drafts.push_back({moves, Sketch(moves).prediction.step_ms});
       }
-      if (tiering.slabs.slabs.empty()) break;
     }
-    return tiering;
+    std::stable_sort(drafts.begin(), drafts.end(),
+                     [](const Draft& a, const Draft& b) { return a.step_ms < b.step_ms; });
+    for (const Draft& draft : drafts) {
+      Tiering tiering = Fit(draft.moves);
+      if (tiering.feasible) return tiering;
+    }
+    return Least();
   }
 
  private:
+  struct Draft {
+    Moves moves;
+    double step_ms = 0;
+  };
+
   uint64_t Bytes(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].bytes; }
+
+  std::optional<Tier> Pinned(uint32_t life) const {
+    const Lived& lived = timeline_.lives[life];
+    // A block and its twin share a place.
+    const Lived& named = lived.twin == kNoTwin ? lived : timeline_.lives[lived.twin];
+    const uint64_t site = profile_.blocks[named.block].site;
+    if (options_.excluded.contains(site)) return Tier::kNative;
+    auto pin = options_.pinned.find(site);
+    return pin == options_.pinned.end() ? std::nullopt : std::optional(pin->second);
+  }
+
+  Tier FirstTier(uint32_t life) const {
+    if (!timeline_.Planned(timeline_.lives[life])) return Tier::kNative;
+    return Pinned(life).value_or(Tier::kWarm);
+  }
+
+  // Whether it may go cold.
+  bool Movable(uint32_t life) const {
+    return (resident_[life] == Tier::kHot || resident_[life] == Tier::kWarm) && !Pinned(life);
+  }
 
   // Work that no launch shows may use it: how often is not known.
   bool Kept(uint32_t life) const { return profile_.blocks[timeline_.lives[life].block].kept; }
 
+  // What tier shares are parts of.
+  uint64_t Whole() const {
+    if (options_.budget > 0) return options_.budget;
+    return LiveBytes(profile_, timeline_, resident_, {Tier::kHot, Tier::kWarm});
+  }
+
   void MarkHot() {
     std::vector<uint32_t> hot;
     for (uint32_t i = 0; i < resident_.size(); ++i) {
-      if (resident_[i] == Tier::kWarm && behaviour_.traits[i].hot) hot.push_back(i);
+      if (Movable(i) && behaviour_.traits[i].hot) hot.push_back(i);
     }
     std::stable_sort(hot.begin(), hot.end(), [&](uint32_t a, uint32_t b) {
       return behaviour_.traits[a].heat > behaviour_.traits[b].heat;
     });
-    const uint64_t whole = options_.budget > 0
-                               ? options_.budget
-                               : LiveBytes(profile_, timeline_, resident_, {Tier::kWarm});
-    auto left = uint64_t(options_.hot_share * double(whole));
+    auto left = uint64_t(options_.hot_share * double(Whole()));
     for (uint32_t i : hot) {
       if (Bytes(i) > left) continue;
       left -= Bytes(i);
@@ -120,99 +147,98 @@ class Chooser {
     return cold;
   }
 
-  double CostMs(uint32_t i) const {
-    const ColdBlock cold = ColdOf(i, true);
-    return cold.use == ColdUse::kInPlace
-               ? InPlaceMs(options_.device, cold.bytes, cold.touches)
-               : FetchMs(options_.device, cold.bytes) + SendBackMs(options_.device, cold.bytes);
-  }
-
-  void FindCandidates() {
-    std::map<std::pair<uint64_t, uint64_t>, Candidate> groups;  // by site and bytes
+  // By size of what is live with nothing cold.
+  std::vector<Candidate> Order(bool slabs) const {
+    if (timeline_.launch_times.empty()) return {};
+    CandidateRules rules{.profile = profile_,
+                         .timeline = timeline_,
+                         .clock = clock_,
+                         .device = options_.device,
+                         .live = LiveOnDevice(resident_),
+                         .room = room_,
+                         .slabs = slabs};
     for (uint32_t i = 0; i < resident_.size(); ++i) {
-      const Lived& life = timeline_.lives[i];
-      if (resident_[i] == Tier::kNative || Bytes(i) < kSmallestCold) continue;
-      if (life.span == Span::kPersistent) {
-        const bool missed = !life.touches.empty() &&
-                            behaviour_.traits[i].block_class != BlockClass::kOptimizerState;
-        candidates_.push_back({.lives = {i}, .rank = Kept(i) ? kLastResort : missed ? 1 : 0});
-        continue;
-      }
-      const Lived& same = life.twin == kNoTwin ? life : timeline_.lives[life.twin];
-      groups[{profile_.blocks[same.block].site, Bytes(i)}].lives.push_back(i);
+      const bool fixed = !timeline_.lives[i].variable;
+      rules.movable.push_back(Movable(i) && fixed && Bytes(i) >= kSmallestCold);
+      rules.state.push_back(behaviour_.traits[i].block_class == BlockClass::kOptimizerState);
     }
-    for (auto& [key, group] : groups) {
-      const bool kept =
-          std::any_of(group.lives.begin(), group.lives.end(), [&](uint32_t i) { return Kept(i); });
-      group.rank = kept ? kLastResort : 2;
-      if (LongLived(group)) candidates_.push_back(std::move(group));
-    }
-    for (Candidate& candidate : candidates_) SetWorth(candidate);
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) {
-                       return std::tuple(a.rank, -a.worth) < std::tuple(b.rank, -b.worth);
-                     });
+    return OrderCandidates(rules);
   }
 
-  bool LongLived(const Candidate& group) const {
-    const double step = double(timeline_.end - timeline_.prologue_end);
-    return std::any_of(group.lives.begin(), group.lives.end(), [&](uint32_t i) {
-      const Lived& life = timeline_.lives[i];
-      double lives = 0;
-      for (const Interval& part : life.live) lives += part.empty() ? 0 : part.end - part.begin;
-      return life.in_step && lives >= kLongLife * step;
-    });
-  }
-
-  void SetWorth(Candidate& candidate) const {
-    double idle_bytes = 0, cost = 1e-9;
-    for (uint32_t i : candidate.lives) {
-      if (timeline_.lives[i].span != Span::kPersistent && !timeline_.lives[i].in_step) continue;
-      idle_bytes += double(Bytes(i)) * behaviour_.traits[i].idle;
-      cost += CostMs(i);
+  // Behind each launch, what of these tiers is on the device.
+  std::vector<uint64_t> LiveOnDevice(const std::vector<Tier>& tiers) const {
+    std::vector<uint32_t> members;
+    for (uint32_t i = 0; i < tiers.size(); ++i) {
+      if (tiers[i] == Tier::kHot || tiers[i] == Tier::kWarm) members.push_back(i);
     }
-    candidate.worth = idle_bytes / cost;
+    return ReadLive(timeline_, Occupy(profile_, timeline_, members).items).behind;
   }
 
-  std::vector<Tier> TiersWith(size_t cold_candidates) const {
+  std::vector<Tier> TiersWith(size_t cold_candidates, bool slabs) const {
     std::vector<Tier> tiers = resident_;
     for (size_t i = 0; i < cold_candidates; ++i) {
-      for (uint32_t life : candidates_[i].lives) tiers[life] = Tier::kCold;
+      for (uint32_t life : candidates_[slabs][i].lives) tiers[life] = Tier::kCold;
     }
     return tiers;
   }
 
+  // As many candidates as the share of warm blocks makes go cold.
+  size_t ColdByShare(bool slabs) const {
+    if (!options_.warm_share) return 0;
+    const double most = *options_.warm_share * double(Whole());
+    return Fewest(0, slabs, [&](size_t cold) {
+      const std::vector<Tier> tiers = TiersWith(cold, slabs);
+      return double(LiveBytes(profile_, timeline_, tiers, {Tier::kWarm})) <= most;
+    });
+  }
+
+  // The fewest candidates of at least so many for which `holds`, which holds for all above it too.
+  template <typename Holds>
+  size_t Fewest(size_t at_least, bool slabs, Holds holds) const {
+    size_t low = at_least, high = candidates_[slabs].size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      holds(middle) ? high = middle : low = middle + 1;
+    }
+    return low;
+  }
+
   void FillCold(Tiering& tiering, bool prefetch) const {
+    std::vector<bool> in_slabs(tiering.tiers.size(), false);
+    for (uint32_t life : tiering.slabs.lives) in_slabs[life] = true;
     for (uint32_t i = 0; i < tiering.tiers.size(); ++i) {
       const Lived& life = timeline_.lives[i];
       if (tiering.tiers[i] != Tier::kCold) continue;
       if (!life.in_step && life.span != Span::kPersistent) continue;
-      tiering.cold_lives.push_back(i);
-      tiering.cold.push_back(ColdOf(i, prefetch));
+      tiering.cold.lives.push_back(i);
+      tiering.cold.blocks.push_back(ColdOf(i, prefetch && !in_slabs[i]));
     }
-    tiering.transfers = ScheduleFetches(options_.device, clock_, tiering.cold);
+    tiering.transfers = ScheduleFetches(options_.device, clock_, tiering.cold.blocks);
   }
 
   // Least device memory for these tiers, were the packing perfect.
-  uint64_t LeastRequired(size_t cold_candidates, bool prefetch) const {
-    Tiering tiering{.tiers = TiersWith(cold_candidates)};
-    FillCold(tiering, prefetch);
+  uint64_t LeastRequired(size_t cold_candidates, Moves moves) const {
+    Tiering tiering{.tiers = TiersWith(cold_candidates, moves.slabs)};
+    if (moves.prefetch) FillCold(tiering, true);
     const uint64_t live = LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-    return AlignUp(live, kRegionAlignment) + tiering.transfers.most_device_bytes +
-           options_.overhead_bytes + native_bytes_;
+    return AlignUp(live, kRegionAlignment) + tiering.transfers.most_device_bytes + besides_;
   }
 
-  size_t FewestCold(size_t at_least, uint64_t bytes, bool prefetch) const {
-    size_t low = at_least, high = candidates_.size();
-    while (low < high) {
-      const size_t middle = low + (high - low) / 2;
-      if (LeastRequired(middle, prefetch) <= bytes) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
+  size_t FewestCold(size_t at_least, uint64_t bytes, Moves moves) const {
+    return Fewest(at_least, moves.slabs,
+                  [&](size_t cold) { return LeastRequired(cold, moves) <= bytes; });
+  }
+
+  void MakeSlabs(uint64_t keep_free, Tiering& tiering) const {
+    SlabWishes wishes{.keep_free = keep_free};
+    for (const Traits& traits : behaviour_.traits) wishes.places.push_back(traits.place);
+    if (options_.budget > 0) {
+      wishes.limit = room_;
+      wishes.weights = WeightsAbove(clock_, LiveOnDevice(resident_), room_);
     }
-    return low;
+    tiering.slabs =
+        MakeSlabSection(profile_, timeline_, tiering.tiers, clock_, options_.device, wishes);
+    for (uint32_t i : tiering.slabs.to_device) tiering.tiers[i] = resident_[i];
   }
 
   // Stays that fill the device to the brim at every launch are more than can be packed: then they
@@ -222,14 +248,13 @@ class Chooser {
     uint64_t keep_free = 0;
     for (int packings = 0, in_vain = 0; packings < kMaxSlabPackings && in_vain < 2; ++packings) {
       Tiering tiering{.tiers = wanted};
-      tiering.slabs = MakeSlabSection(profile_, timeline_, behaviour_, wanted, clock_,
-                                      options_.device, keep_free);
-      for (uint32_t i : tiering.slabs.to_device) tiering.tiers[i] = resident_[i];
+      MakeSlabs(keep_free, tiering);
       tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, tiering.slabs);
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
           LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-      const uint64_t enough = uint64_t(kTightEnough * double(live)) + tiering.slabs.slab_bytes;
+      uint64_t enough = uint64_t(kTightEnough * double(live)) + tiering.slabs.slab_bytes;
+      if (options_.budget > 0) enough = std::max(room_, live);
       const bool better = packings == 0 || bytes < best.layout.warm_bytes;
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
@@ -245,60 +270,70 @@ class Chooser {
     return tiering;
   }
 
-  void PredictTimes(Tiering& tiering) const {
-    tiering.managed_ms = PredictStepMs(options_.device, clock_, tiering.cold, tiering.transfers);
-    std::vector<uint32_t> swapped = tiering.slabs.lives;
-    std::sort(swapped.begin(), swapped.end());
-    std::vector<ColdBlock> others;
-    for (size_t i = 0; i < tiering.cold.size(); ++i) {
-      const uint32_t life = tiering.cold_lives[i];
-      if (std::binary_search(swapped.begin(), swapped.end(), life)) continue;
-      others.push_back(tiering.cold[i]);
-    }
-    const Transfers transfers = ScheduleFetches(options_.device, clock_, others);
-    tiering.swapped_ms =
-        PredictStepMs(options_.device, clock_, others, transfers) + tiering.slabs.stall_ms;
+  Prediction Predict(const ColdStep& cold, const SlabSection& slabs) const {
+    return PredictStep(profile_, timeline_, clock_, options_.device, cold, slabs, unchanging_);
+  }
+
+  // Before `ebbtide verify` has cleared anything all that is cold is managed.
+  double ManagedMs(const Tiering& tiering, bool prefetch) const {
+    if (tiering.slabs.slabs.empty()) return tiering.prediction.step_ms;
+    Tiering managed{.tiers = tiering.tiers};
+    FillCold(managed, prefetch);
+    return Predict(managed.cold, {}).step_ms;
+  }
+
+  // A choice without its layout.
+  Tiering Sketch(Moves moves) const {
+    const size_t cold = FewestCold(ColdByShare(moves.slabs), options_.budget, moves);
+    Tiering tiering{.tiers = TiersWith(cold, moves.slabs)};
+    if (moves.slabs) MakeSlabs(0, tiering);
+    FillCold(tiering, moves.prefetch);
+    tiering.prediction = Predict(tiering.cold, tiering.slabs);
+    return tiering;
   }
 
   Tiering Finish(const std::vector<Tier>& tiers, Moves moves) const {
     Tiering tiering = moves.slabs ? WithSlabs(tiers) : WithoutSlabs(tiers);
     FillCold(tiering, moves.prefetch);
-    PredictTimes(tiering);
-    if (!tiering.slabs.slabs.empty() && tiering.swapped_ms >= tiering.managed_ms) {
-      return Finish(tiers, {.prefetch = moves.prefetch, .slabs = false});
-    }
-    tiering.required_bytes = tiering.layout.warm_bytes + tiering.transfers.most_device_bytes +
-                             options_.overhead_bytes + native_bytes_;
+    tiering.prediction = Predict(tiering.cold, tiering.slabs);
+    tiering.managed_ms = ManagedMs(tiering, moves.prefetch);
+    tiering.required_bytes =
+        tiering.layout.warm_bytes + tiering.transfers.most_device_bytes + besides_;
     return tiering;
   }
 
   Tiering Fit(Moves moves) const {
     uint64_t bytes = options_.budget;
-    size_t cold = FewestCold(0, bytes, moves.prefetch);
+    size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves);
     Tiering tiering;
     for (int packings = 1;; ++packings) {
-      if (packings == kMaxPackings) cold = candidates_.size();
-      tiering = Finish(TiersWith(cold), moves);
-      if (tiering.required_bytes <= options_.budget || cold == candidates_.size()) break;
+      if (packings == kMaxPackings) cold = candidates_[moves.slabs].size();
+      tiering = Finish(TiersWith(cold, moves.slabs), moves);
+      const bool all = cold == candidates_[moves.slabs].size();
+      if (tiering.required_bytes <= options_.budget || all) break;
       const uint64_t missing = tiering.required_bytes - options_.budget;
       bytes -= std::min(bytes, missing);
-      cold = FewestCold(cold + 1, bytes, moves.prefetch);
+      cold = FewestCold(cold + 1, bytes, moves);
     }
     tiering.feasible = tiering.required_bytes <= options_.budget;
-    if (!tiering.feasible) tiering.infeasible_reason = Reason(tiering);
     return tiering;
   }
 
-  std::string Reason(const Tiering& tiering) const {
-    return fmt::format(
-        "with everything cold that can be, {} of device memory are needed ({} for blocks, {} for "
-        "what is not planned), {} more than the budget of {}: the smallest budget that can be met "
-        "is {} bytes",
-        FormatSize(tiering.required_bytes),
-        FormatSize(tiering.required_bytes - options_.overhead_bytes - native_bytes_),
-        FormatSize(options_.overhead_bytes + native_bytes_),
-        FormatSize(tiering.required_bytes - options_.budget), FormatSize(options_.budget),
-        tiering.required_bytes);
+  // With as little on the device as can be, whatever the budget: the same for each.
+  Tiering Least() const {
+    std::vector<Tier> tiers = TiersWith(candidates_[0].size(), false);
+    for (uint32_t i = 0; i < tiers.size(); ++i) {
+      if (tiers[i] == Tier::kHot && !Pinned(i)) tiers[i] = Tier::kWarm;
+    }
+    Tiering tiering = Finish(tiers, {});
+    tiering.feasible = tiering.required_bytes <= options_.budget;
+    if (tiering.feasible) return tiering;
+    std::vector<bool> pinned;
+    for (uint32_t i = 0; i < tiers.size(); ++i) pinned.push_back(Pinned(i).has_value());
+    tiering.certificate =
+        Certify(profile_, timeline_, tiers, pinned, tiering.layout.warm_bytes, besides_);
+    tiering.infeasible_reason = CertificateText(tiering.certificate, options_.budget);
+    return tiering;
   }
 
   const profile::Profile& profile_;
@@ -306,9 +341,12 @@ class Chooser {
   const Behaviour& behaviour_;
   const StepClock& clock_;
   const TieringOptions& options_;
-  std::vector<Tier> resident_;  // with nothing cold
+  const std::vector<bool> unchanging_;  // of each Lived
+  std::vector<Tier> resident_;          // with nothing cold
   uint64_t native_bytes_ = 0;
-  std::vector<Candidate> candidates_;  // in the order in which they go cold
+  uint64_t besides_ = 0;                  // bytes of device memory that are not planned
+  uint64_t room_ = 0;                     // what of the budget is left for what is
+  std::vector<Candidate> candidates_[2];  // without and with slabs, as they go cold
 };
 
 }  // namespace

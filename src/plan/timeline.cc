@@ -11,7 +11,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "fmt/format.h"
-#include "src/base/units.h"
+#include "src/plan/recorded_lives.h"
+#include "src/plan/uneven_timeline.h"
+#include "src/profile/step_spans.h"
 
 namespace ebt::plan {
 namespace {
@@ -22,23 +24,8 @@ using profile::EventKind;
 using profile::kNever;
 using profile::Profile;
 
-// A block that nothing touches is a probe when it is larger than this part of the device, or of
-// what is live at most.
-constexpr uint64_t kProbePart = 4;
 // Steps that are asked where a persistent block is touched: the last so many.
 constexpr uint64_t kJudgedSteps = 16;
-constexpr uint64_t kSaneBytes = uint64_t{1} << 44;
-
-bool Servable(AllocKind kind) {
-  return kind == AllocKind::kLinear || kind == AllocKind::kAsync || kind == AllocKind::kPool;
-}
-
-// When a block lives, in event indices, as the events themselves say.
-struct Recorded {
-  uint64_t alloc_at = kNever;
-  uint64_t free_at = kNever;
-  bool touched = false;
-};
 
 class Builder {
  public:
@@ -47,10 +34,7 @@ class Builder {
   }
 
   absl::StatusOr<Timeline> Build() {
-    if (auto status = ReadEvents(); !status.ok()) return status;
-    for (const profile::Block& block : profile_.blocks) {
-      if (block.exported) exporting_sites_.insert(block.site);
-    }
+    if (auto status = recorded_.Read(profile_); !status.ok()) return status;
     timeline_.representative = ChooseStep();
     const auto& starts = timeline_.steps.start_events;
     const uint64_t begin = starts[timeline_.representative];
@@ -63,8 +47,7 @@ class Builder {
     }
     AddSequence(0, starts[0], false);
     AddSequence(begin, starts[timeline_.representative + 1], true);
-    ChooseDevice();
-    FindProbes();
+    LeaveOutUnplannable(profile_, recorded_, timeline_);
     PairTwins();
     CollectTouches();
     DropChanceTouches();
@@ -72,49 +55,6 @@ class Builder {
   }
 
  private:
-  absl::Status ReadEvents() {
-    recorded_.resize(profile_.blocks.size());
-    launches_before_.reserve(profile_.events.size() + 1);
-    for (uint64_t at = 0; at < profile_.events.size(); ++at) {
-      const Event& event = profile_.events[at];
-      launches_before_.push_back(launch_at_.size());
-      if (IsLaunch(event)) launch_at_.push_back(at);
-      if (auto status = ReadLife(at); !status.ok()) return status;
-      for (uint32_t block : event.touched) {
-        if (block < recorded_.size()) recorded_[block].touched = true;
-      }
-    }
-    launches_before_.push_back(launch_at_.size());
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadLife(uint64_t at) {
-    const Event& event = profile_.events[at];
-    if (event.kind != EventKind::kAlloc && event.kind != EventKind::kFree) {
-      return absl::OkStatus();
-    }
-    auto contradiction = [&](const char* what) {
-      return absl::DataLossError(
-          fmt::format("event {} {} (block {}): record the profile again", at, what, event.block));
-    };
-    if (event.block >= recorded_.size()) return contradiction("names a block that is not there");
-    Recorded& block = recorded_[event.block];
-    const uint64_t bytes = profile_.blocks[event.block].bytes;
-    if (event.kind == EventKind::kAlloc) {
-      if (block.alloc_at != kNever) return contradiction("allocates a block a second time");
-      block.alloc_at = at;
-      // Sums of live bytes cannot overflow behind this point.
-      if (bytes > kSaneBytes - live_bytes_) return contradiction("exceeds any device");
-      live_bytes_ += bytes;
-    } else {
-      if (block.alloc_at == kNever) return contradiction("frees a block before its allocation");
-      if (block.free_at != kNever) return contradiction("frees a block a second time");
-      block.free_at = at;
-      live_bytes_ -= bytes;
-    }
-    return absl::OkStatus();
-  }
-
   // The step whose allocations and frees are those of most steps; of equally common ones the
   // last. The last step of all is left out where possible, since the frees of what it hands to
   // the next are not to be seen.
@@ -147,18 +87,20 @@ class Builder {
   std::optional<uint64_t> StepTime(uint64_t at, uint64_t step) const {
     const auto& steps = timeline_.steps;
     const uint64_t first = steps.first_launch + step * steps.period;
-    const uint64_t launches = launches_before_[at] - first;
+    const uint64_t launches = recorded_.launches_before[at] - first;
     if (launches >= steps.period) return std::nullopt;
     const uint64_t since = at - GapBegin(first + launches);
     const uint64_t model = steps.first_launch + timeline_.representative * steps.period;
     const uint64_t begin = GapBegin(model + launches);
-    const uint64_t end = launch_at_[model + launches];
+    const uint64_t end = recorded_.launch_at[model + launches];
     return timeline_.prologue_end + std::min(begin + since, end) -
            steps.start_events[timeline_.representative];
   }
 
   // The first event behind the launch before `launch`.
-  uint64_t GapBegin(uint64_t launch) const { return launch == 0 ? 0 : launch_at_[launch - 1] + 1; }
+  uint64_t GapBegin(uint64_t launch) const {
+    return launch == 0 ? 0 : recorded_.launch_at[launch - 1] + 1;
+  }
 
   void AddSequence(uint64_t begin, uint64_t end, bool in_step) {
     absl::flat_hash_map<uint64_t, uint32_t> ordinals;
@@ -170,23 +112,20 @@ class Builder {
       Lived life;
       life.block = event.block;
       life.in_step = in_step;
-      life.launch = uint32_t(launches_before_[at] - launches_before_[begin]);
+      life.launch = uint32_t(recorded_.launches_before[at] - recorded_.launches_before[begin]);
       life.ordinal = ordinals[block.site]++;
       if (in_step) {
         SetStepLife(life, timeline_.prologue_end + at - begin);
       } else {
         SetPrologueLife(life, at);
       }
-      // The step that stands for all need not be the one that shared the site's memory.
-      if (exporting_sites_.contains(block.site)) life.unplanned = Unplanned::kExported;
-      if (block.bytes == 0) life.unplanned = Unplanned::kEmpty;
       timeline_.lives.push_back(std::move(life));
     }
   }
 
   void SetPrologueLife(Lived& life, uint64_t at) const {
     const auto& starts = timeline_.steps.start_events;
-    const uint64_t free_at = recorded_[life.block].free_at;
+    const uint64_t free_at = recorded_.blocks[life.block].free_at;
     if (free_at < starts[0]) {
       life.span = Span::kPrologue;
       life.live[0] = {at, free_at};
@@ -201,7 +140,7 @@ class Builder {
 
   void SetStepLife(Lived& life, uint64_t time) const {
     const uint64_t next = timeline_.representative + 1;
-    const uint64_t free_at = recorded_[life.block].free_at;
+    const uint64_t free_at = recorded_.blocks[life.block].free_at;
     if (free_at < timeline_.steps.start_events[next]) {
       life.span = Span::kStep;
       life.live[0] = {time, *StepTime(free_at, timeline_.representative)};
@@ -218,46 +157,10 @@ class Builder {
     life.live[1] = {timeline_.prologue_end, *freed};
   }
 
-  // One plan is for one device: that with the most bytes.
-  void ChooseDevice() {
-    std::map<uint16_t, uint64_t> bytes;
-    for (const Lived& life : timeline_.lives) {
-      bytes[profile_.blocks[life.block].device] += profile_.blocks[life.block].bytes;
-    }
-    auto most = std::max_element(bytes.begin(), bytes.end(),
-                                 [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (most != bytes.end()) timeline_.device = most->first;
-    for (Lived& life : timeline_.lives) {
-      if (profile_.blocks[life.block].device != timeline_.device) {
-        life.unplanned = Unplanned::kElsewhere;
-      }
-    }
-  }
-
-  void FindProbes() {
-    std::vector<Item> touched;
-    for (const Lived& life : timeline_.lives) {
-      if (!recorded_[life.block].touched) continue;
-      touched.push_back({profile_.blocks[life.block].bytes, life.live});
-    }
-    uint64_t limit = MaxLive(touched) / kProbePart;
-    auto total = profile_.metadata.find("total_bytes");
-    if (total != profile_.metadata.end()) {
-      if (auto bytes = ParseSize(total->second); bytes.ok() && *bytes > 0) {
-        limit = limit == 0 ? *bytes / kProbePart : std::min(limit, *bytes / kProbePart);
-      }
-    }
-    if (limit == 0) return;
-    for (Lived& life : timeline_.lives) {
-      const bool huge = profile_.blocks[life.block].bytes > limit;
-      if (huge && !recorded_[life.block].touched) life.unplanned = Unplanned::kProbe;
-    }
-  }
-
   // Where a block is freed in a step, as the number of launches before.
   uint64_t LaunchesBeforeFree(const Lived& life, uint64_t step) const {
-    return launches_before_[recorded_[life.block].free_at] - timeline_.steps.first_launch -
-           step * timeline_.steps.period;
+    return recorded_.launches_before[recorded_.blocks[life.block].free_at] -
+           timeline_.steps.first_launch - step * timeline_.steps.period;
   }
 
   // A block that the last warm-up step hands to the first steady one is what every steady step
@@ -303,9 +206,10 @@ class Builder {
     const uint64_t first = steps.first_launch + timeline_.representative * steps.period;
     const uint64_t next = steps.start_events[timeline_.representative + 1];
     for (uint64_t at = steps.start_events[timeline_.representative];
-         at < profile_.events.size() && launches_before_[at] < first + 2 * steps.period; ++at) {
+         at < profile_.events.size() && recorded_.launches_before[at] < first + 2 * steps.period;
+         ++at) {
       const Event& event = profile_.events[at];
-      const uint64_t launch = (launches_before_[at] - first) % steps.period;
+      const uint64_t launch = (recorded_.launches_before[at] - first) % steps.period;
       for (uint32_t block : event.touched) {
         if (block >= life_of.size() || life_of[block] == kNoTwin) continue;
         Lived& life = timeline_.lives[life_of[block]];
@@ -328,10 +232,11 @@ class Builder {
     }
     absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> votes;  // life, touch -> steps
     for (uint64_t at = steps.start_events[steps.steps - judged];
-         at < profile_.events.size() && launches_before_[at] < first + judged * steps.period;
+         at < profile_.events.size() &&
+         recorded_.launches_before[at] < first + judged * steps.period;
          ++at) {
       const Event& event = profile_.events[at];
-      const uint64_t launch = (launches_before_[at] - first) % steps.period;
+      const uint64_t launch = (recorded_.launches_before[at] - first) % steps.period;
       for (uint32_t block : event.touched) {
         if (block < life_of.size() && life_of[block] != kNoTwin) {
           ++votes[{life_of[block], launch * 2 + !IsLaunch(event)}];
@@ -349,17 +254,22 @@ class Builder {
 
   const Profile& profile_;
   Timeline timeline_;
-  std::vector<Recorded> recorded_;
-  absl::flat_hash_set<uint64_t> exporting_sites_;
-  uint64_t live_bytes_ = 0;
-  std::vector<uint64_t> launches_before_;  // of each event
-  std::vector<uint64_t> launch_at_;        // event index of each launch
+  RecordedLives recorded_;
 };
 
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
-  auto steps = profile::FindSteps(profile);
+  // Before anything follows a block's number.
+  if (auto status = RecordedLives().Read(profile); !status.ok()) return status;
+  std::vector<profile::StepSpan> spans;
+  auto steps = profile::FindSteadySteps(profile, &spans);
+  const auto evaluations = std::count_if(spans.begin(), spans.end(), [](const auto& span) {
+    return span.kind == profile::StepKind::kEvaluation;
+  });
+  if (!steps && spans.size() - evaluations >= kLeastUnevenSteps) {
+    return BuildUnevenTimeline(profile, spans);
+  }
   if (!steps) {
     const auto launches =
         std::count_if(profile.events.begin(), profile.events.end(), profile::IsLaunch);

@@ -1,15 +1,16 @@
 #include "src/plan/validator.h"
 
 #include <algorithm>
-#include <map>
-#include <queue>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "fmt/format.h"
 #include "src/base/units.h"
+#include "src/plan/stays.h"
+#include "src/plan/uneven_check.h"
+#include "src/profile/step_spans.h"
 #include "src/profile/steps.h"
 
 namespace ebt::plan {
@@ -23,42 +24,64 @@ using profile::kNever;
 constexpr uint64_t kAskedSteps = 16;
 // Recorded steps that are tried when several have the planned allocations.
 constexpr int kMostTries = 4;
-constexpr uint64_t kEndOfTime = ~uint64_t{0};
 
-absl::Status Broken(const char* rule, std::string what) {
-  return absl::InvalidArgumentError(fmt::format("plan breaks the rule \"{}\": {}", rule, what));
-}
-
-// Stays of slabs are played as blocks of this sequence.
-constexpr std::string_view kSlabs = "slabs";
-
-struct SlotRef {
-  std::string_view sequence = "";
-  size_t index = 0;
-  const Slot* slot = nullptr;
-};
-
-std::string Name(const SlotRef& ref) {
-  if (ref.sequence == kSlabs) {
-    return fmt::format("slabs[{}] ({} bytes at {})", ref.index, ref.slot->bytes, ref.slot->offset);
+// "edit". Blocks of the warm-up may share the place of one of another site.
+absl::Status CheckEdits(const Plan& plan) {
+  absl::flat_hash_map<uint64_t, const Site*> edited;
+  for (const Site& site : plan.sites) {
+    if (site.pin || site.exclude) edited[site.id] = &site;
   }
-  return fmt::format("{}[{}] (site {:#x}, ordinal {}, {} bytes at {})", ref.sequence, ref.index,
-                     ref.slot->site, ref.slot->ordinal, ref.slot->bytes, ref.slot->offset);
+  for (const auto* slots : {&plan.prologue, &plan.step}) {
+    for (size_t i = 0; i < slots->size() && !edited.empty(); ++i) {
+      const Slot& slot = (*slots)[i];
+      const auto found = edited.find(slot.site);
+      if (found == edited.end() || slot.tier == Tier::kNative) continue;
+      if (!slot.persistent && slots == &plan.prologue) continue;
+      if (found->second->pin == slot.tier) continue;
+      const char* const sequence = slots == &plan.step ? "step" : "prologue";
+      return Broken("edit", fmt::format("{} does not lie where its site is pinned to, or is "
+                                        "excluded",
+                                        Name({sequence, i, &slot})));
+    }
+  }
+  return absl::OkStatus();
 }
 
-// A moment: so many launches have gone by, and so many events since.
-struct Moment {
-  uint64_t launches = 0;
-  uint64_t since = 0;
-  auto operator<=>(const Moment&) const = default;  // NOLINT(modernize-use-nullptr): its own 0
-};
-constexpr Moment kForever = {kEndOfTime, 0};
+// Bytes of the warm region and the dynamic part, and of what is fetched at one launch.
+absl::Status CheckBudget(const Plan& plan, uint64_t native_bytes) {
+  std::vector<int64_t> change(plan.step_launches + 1, 0);
+  for (const auto* slots : {&plan.prologue, &plan.step}) {
+    for (const Slot& slot : *slots) {
+      if (slot.tier != Tier::kCold || slot.fetch_launch < 0) continue;
+      const auto bytes = int64_t(AlignUp(slot.bytes, kBlockAlignment));
+      change[slot.fetch_launch] += bytes;
+      change[slot.evict_launch + 1] -= bytes;
+    }
+  }
+  uint64_t device = plan.warm_bytes + plan.dynamic_bytes;
+  for (size_t launch = 0; launch < change.size(); ++launch) {
+    device += uint64_t(change[launch]);
+    if (device > plan.planned_peak_bytes) {
+      return Broken("budget", fmt::format("{} bytes on the device at launch {}, but the planned "
+                                          "peak is {}",
+                                          device, launch, plan.planned_peak_bytes));
+    }
+    if (plan.budget > 0 && device + native_bytes + plan.overhead_bytes > plan.budget) {
+      return Broken("budget",
+                    fmt::format("{} bytes, {} of the driver's and {} of overhead are on "
+                                "the device at launch {}, but the budget is {}",
+                                device, native_bytes, plan.overhead_bytes, launch, plan.budget));
+    }
+  }
+  return absl::OkStatus();
+}
 
-// A block in its place, [begin, end).
-struct Stay {
-  SlotRef ref;
-  Moment begin, end;
-};
+// Which launch a step is at is not known where steps differ: places, streams and sums are checked.
+absl::Status ValidateUneven(const profile::Profile& profile, const Plan& plan) {
+  if (auto status = CheckEdits(plan); !status.ok()) return status;
+  if (auto status = CheckBudget(plan, 0); !status.ok()) return status;
+  return CheckUnevenPlay(profile, plan);
+}
 
 class Validation {
  public:
@@ -67,7 +90,8 @@ class Validation {
         plan_(plan),
         steps_(steps),
         alloc_at_(profile.blocks.size(), kNever),
-        free_at_(profile.blocks.size(), kNever) {
+        free_at_(profile.blocks.size(), kNever),
+        touched_(profile.blocks.size(), false) {
     for (const Slab& slab : plan.slabs) {
       slab_slots_.push_back({.bytes = plan.slab_bytes, .offset = slab.stay_offset});
     }
@@ -78,6 +102,9 @@ class Validation {
       if (IsLaunch(event)) {
         launch_since_.push_back(since - 1);
         ++launches, since = 0;
+      }
+      for (uint32_t block : event.touched) {
+        if (block < touched_.size()) touched_[block] = true;
       }
       if (event.block >= profile.blocks.size()) continue;
       if (event.kind == EventKind::kAlloc) alloc_at_[event.block] = at;
@@ -90,7 +117,8 @@ class Validation {
     if (auto status = Compare("prologue", plan_.prologue, prologue, 0); !status.ok()) {
       return status;
     }
-    if (auto status = CheckSlabTouches(prologue); !status.ok()) return status;
+    if (auto status = CheckEdits(plan_); !status.ok()) return status;
+    if (auto status = CheckPersistentTouches(prologue); !status.ok()) return status;
     absl::Status last = absl::OkStatus();
     int tries = 0;
     for (uint64_t step = steps_.steps; step-- > 0 && tries < kMostTries;) {
@@ -126,15 +154,20 @@ class Validation {
       return Broken("sequence", fmt::format("{} has {} slots, but {} allocations were recorded",
                                             name, slots.size(), blocks.size()));
     }
+    absl::flat_hash_map<uint64_t, uint32_t> of_site;
     for (size_t i = 0; i < slots.size(); ++i) {
+      const Slot& slot = slots[i];
       const auto& block = profile_.blocks[blocks[i]];
       const uint64_t launch = moments_[alloc_at_[blocks[i]]].launches - first_launch;
-      if (slots[i].site != block.site || slots[i].bytes != block.bytes ||
-          slots[i].launch != launch) {
+      const uint32_t ordinal = of_site[block.site]++;
+      if (slot.site != block.site || slot.bytes != block.bytes || slot.launch != launch ||
+          slot.ordinal != ordinal || slot.stream != block.stream ||
+          slot.fingerprint != block.fingerprint) {
         return Broken("sequence",
-                      fmt::format("{} is not the recorded allocation (site {:#x}, {} bytes, after "
-                                  "{} launches)",
-                                  Name({name, i, &slots[i]}), block.site, block.bytes, launch));
+                      fmt::format("{} is not the recorded allocation (site {:#x}, ordinal {}, {} "
+                                  "bytes, stream {}, fingerprint {:#x}, after {} launches)",
+                                  Name({name, i, &slot}), block.site, ordinal, block.bytes,
+                                  block.stream, block.fingerprint, launch));
       }
     }
     return absl::OkStatus();
@@ -154,6 +187,20 @@ class Validation {
   absl::Status Play(const std::vector<uint32_t>& prologue, const std::vector<uint32_t>& step_blocks,
                     uint64_t step) const {
     std::vector<Stay> stays;
+    if (auto status = AddPrologue(prologue, step, stays); !status.ok()) return status;
+    if (auto status = AddStep(step_blocks, step, stays); !status.ok()) return status;
+    const auto planned = std::stable_partition(stays.begin(), stays.end(), IsNative);
+    const std::vector<Stay> native(stays.begin(), planned);
+    stays.erase(stays.begin(), planned);
+    const uint64_t native_bytes = stays.empty() ? 0 : NativeBytes(native, stays.front());
+    AddSlabStays(step, stays);
+    if (auto status = CheckOverlap(stays); !status.ok()) return status;
+    if (auto status = CheckStreamOrder(std::move(stays)); !status.ok()) return status;
+    return CheckBudget(plan_, native_bytes);
+  }
+
+  absl::Status AddPrologue(const std::vector<uint32_t>& prologue, uint64_t step,
+                           std::vector<Stay>& stays) const {
     for (size_t i = 0; i < prologue.size(); ++i) {
       const SlotRef ref{"prologue", i, &plan_.prologue[i]};
       const uint64_t free_at = free_at_[prologue[i]];
@@ -162,34 +209,53 @@ class Validation {
         return Broken("persistent", fmt::format("{} {} across steps", Name(ref),
                                                 across ? "lives" : "does not live"));
       }
-      if (ref.slot->tier == Tier::kNative) continue;
       Moment end = kForever;
       if (free_at < steps_.start_events[0]) {
         end = moments_[free_at];
       } else if (!across) {
         end = Played(free_at, 0, step, 0);
       }
-      stays.push_back({ref, moments_[alloc_at_[prologue[i]]], end});
-      if (auto status = CheckTouches(ref, prologue[i], step); !status.ok()) return status;
+      stays.push_back({ref, moments_[alloc_at_[prologue[i]]], end, &profile_.blocks[prologue[i]]});
     }
-    for (size_t i = 0; i < step_blocks.size(); ++i) {
+    return absl::OkStatus();
+  }
+
+  absl::Status AddStep(const std::vector<uint32_t>& blocks, uint64_t step,
+                       std::vector<Stay>& stays) const {
+    for (size_t i = 0; i < blocks.size(); ++i) {
       const SlotRef ref{"step", i, &plan_.step[i]};
-      if (ref.slot->tier == Tier::kNative) continue;
-      const uint64_t alloc_at = alloc_at_[step_blocks[i]], free_at = free_at_[step_blocks[i]];
+      const uint64_t alloc_at = alloc_at_[blocks[i]], free_at = free_at_[blocks[i]];
       for (uint64_t repetition : {0, 1}) {
         const Moment begin = Played(alloc_at, step, step, repetition);
-        const Moment end = free_at == kNever ? kForever : Played(free_at, step, step, repetition);
-        if (free_at == kNever || end > Played(alloc_at, step, step, repetition + 1)) {
+        const Moment next = Played(alloc_at, step, step, repetition + 1);
+        Moment end = free_at == kNever ? kForever : Played(free_at, step, step, repetition);
+        if (end > next && ref.slot->tier != Tier::kNative) {
           return Broken("lifetime",
                         fmt::format("{} still lives when the next step makes it anew", Name(ref)));
         }
-        stays.push_back({ref, begin, end});
+        end = std::min(end, next);
+        stays.push_back({ref, begin, end, &profile_.blocks[blocks[i]]});
       }
-      if (auto status = CheckTouches(ref, step_blocks[i], step); !status.ok()) return status;
     }
-    AddSlabStays(step, stays);
-    if (auto status = CheckOverlap(std::move(stays)); !status.ok()) return status;
-    return CheckBudget();
+    return CheckStepTouches(blocks, step);
+  }
+
+  static bool IsNative(const Stay& stay) { return stay.ref.slot->tier == Tier::kNative; }
+
+  // Most bytes at once that are left to the driver on the device of `planned`. What nothing ever
+  // touches may be a probe: it was asked for to learn whether it is to be had.
+  uint64_t NativeBytes(const std::vector<Stay>& native, const Stay& planned) const {
+    std::vector<std::pair<Moment, int64_t>> changes;
+    for (const Stay& stay : native) {
+      if (stay.block->device != planned.block->device || !touched_[stay.block->id]) continue;
+      const auto bytes = int64_t(AlignUp(stay.block->bytes, kBlockAlignment));
+      changes.emplace_back(stay.begin, bytes);
+      changes.emplace_back(std::max(stay.begin, stay.end), -bytes);
+    }
+    std::sort(changes.begin(), changes.end());
+    int64_t live = 0, most = 0;
+    for (const auto& [moment, bytes] : changes) most = std::max(most, live += bytes);
+    return uint64_t(most);
   }
 
   // Before a launch of recorded step `model` in its played repetition.
@@ -211,44 +277,85 @@ class Validation {
     }
   }
 
-  // How many of the last steps touch each block in a slab at each launch.
-  using Touched = std::map<std::pair<uint32_t, uint64_t>, uint64_t>;  // block, launch -> steps
-  Touched StepsThatTouch(const std::vector<bool>& in_slab, uint64_t asked) const {
-    Touched touched, seen_last;
+  // What a block is touched by: a launch of the step, or a copy before it.
+  using TouchKey = std::pair<uint32_t, uint64_t>;  // block, launch
+
+  // The touches of blocks in `asked_of` that every one of the last `asked` steps has, in order.
+  std::vector<TouchKey> CommonTouches(const std::vector<bool>& asked_of, uint64_t asked) const {
+    struct Seen {
+      uint64_t steps = 0, last = 0;
+    };
+    absl::flat_hash_map<TouchKey, Seen> touches;
     for (uint64_t step = steps_.steps - asked; step < steps_.steps; ++step) {
       for (uint64_t at = steps_.start_events[step]; at < steps_.start_events[step + 1]; ++at) {
         const uint64_t launch = moments_[at].launches - steps_.first_launch - step * steps_.period;
         for (uint32_t block : profile_.events[at].touched) {
-          if (block >= in_slab.size() || !in_slab[block]) continue;
-          uint64_t& seen = seen_last[{block, launch}];
-          touched[{block, launch}] += seen != step + 1;
-          seen = step + 1;
+          if (block >= asked_of.size() || !asked_of[block]) continue;
+          Seen& seen = touches[{block, launch}];
+          seen.steps += seen.last != step + 1;
+          seen.last = step + 1;
         }
       }
     }
-    return touched;
+    std::vector<TouchKey> common;
+    for (const auto& [touch, seen] : touches) {
+      if (seen.steps == asked) common.push_back(touch);
+    }
+    std::sort(common.begin(), common.end());
+    return common;
   }
 
-  absl::Status CheckSlabTouches(const std::vector<uint32_t>& prologue) const {
-    const uint64_t end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
+  absl::Status CheckPersistentTouches(const std::vector<uint32_t>& prologue) const {
+    const uint64_t slabs_end = plan_.warm_bytes + plan_.slabs.size() * plan_.slab_bytes;
     std::vector<size_t> slot_of(profile_.blocks.size(), 0);
-    std::vector<bool> in_slab(profile_.blocks.size(), false);
+    std::vector<bool> moves(profile_.blocks.size(), false);
     for (size_t i = 0; i < prologue.size(); ++i) {
       const Slot& slot = plan_.prologue[i];
-      if (slot.tier != Tier::kCold || slot.offset >= end) continue;
       slot_of[prologue[i]] = i;
-      in_slab[prologue[i]] = true;
+      moves[prologue[i]] =
+          slot.tier == Tier::kCold && (slot.offset < slabs_end || slot.use == ColdUse::kPrefetch);
     }
     const uint64_t asked = std::min(steps_.steps, kAskedSteps);
-    for (const auto& [touch, steps] : StepsThatTouch(in_slab, asked)) {
-      if (steps < asked) continue;
-      const size_t slot = slot_of[touch.first];
-      if (auto status = CheckSlabTouch({"prologue", slot, &plan_.prologue[slot]}, touch.second);
-          !status.ok()) {
-        return status;
+    for (const auto& [block, launch] : CommonTouches(moves, asked)) {
+      const size_t i = slot_of[block];
+      const SlotRef ref{"prologue", i, &plan_.prologue[i]};
+      if (ref.slot->offset < slabs_end) {
+        if (auto status = CheckSlabTouch(ref, launch); !status.ok()) return status;
+      }
+      if (auto status = CheckWindow(ref, int64_t(launch)); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  // A block that is made anew in each step has no others to agree with.
+  absl::Status CheckStepTouches(const std::vector<uint32_t>& blocks, uint64_t step) const {
+    absl::flat_hash_map<uint32_t, size_t> fetched;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (plan_.step[i].use == ColdUse::kPrefetch) fetched[blocks[i]] = i;
+    }
+    if (fetched.empty()) return absl::OkStatus();
+    const uint64_t first = steps_.first_launch + step * steps_.period;
+    for (uint64_t at = steps_.start_events[step]; at < steps_.start_events[step + 1]; ++at) {
+      for (uint32_t block : profile_.events[at].touched) {
+        const auto found = fetched.find(block);
+        if (found == fetched.end()) continue;
+        const SlotRef ref{"step", found->second, &plan_.step[found->second]};
+        const auto launch = int64_t(moments_[at].launches - first);
+        if (auto status = CheckWindow(ref, launch); !status.ok()) return status;
       }
     }
     return absl::OkStatus();
+  }
+
+  static absl::Status CheckWindow(const SlotRef& ref, int64_t launch) {
+    const Slot& slot = *ref.slot;
+    if (slot.tier != Tier::kCold || slot.use != ColdUse::kPrefetch) return absl::OkStatus();
+    if (slot.fetch_launch != -1 && slot.fetch_launch <= launch && launch <= slot.evict_launch) {
+      return absl::OkStatus();
+    }
+    return Broken("touch", fmt::format("{} is touched at launch {}, but is on the device from "
+                                       "launch {} to {} only",
+                                       Name(ref), launch, slot.fetch_launch, slot.evict_launch));
   }
 
   absl::Status CheckSlabTouch(const SlotRef& ref, uint64_t launch) const {
@@ -268,92 +375,13 @@ class Validation {
     return absl::OkStatus();
   }
 
-  // Plays the stays in time; those at the same moment end before others begin.
-  static absl::Status CheckOverlap(std::vector<Stay> stays) {
-    std::stable_sort(stays.begin(), stays.end(),
-                     [](const Stay& a, const Stay& b) { return a.begin < b.begin; });
-    using End = std::pair<Moment, size_t>;
-    std::priority_queue<End, std::vector<End>, std::greater<>> ends;
-    std::map<uint64_t, size_t> present;  // by offset
-    for (size_t i = 0; i < stays.size(); ++i) {
-      const Stay& stay = stays[i];
-      while (!ends.empty() && ends.top().first <= stay.begin) {
-        present.erase(stays[ends.top().second].ref.slot->offset);
-        ends.pop();
-      }
-      if (stay.end <= stay.begin) continue;
-      const Slot& slot = *stay.ref.slot;
-      auto next = present.lower_bound(slot.offset);
-      const Stay* other = nullptr;
-      if (next != present.end() && next->first < slot.offset + slot.bytes) {
-        other = &stays[next->second];
-      }
-      if (other == nullptr && next != present.begin()) {
-        const Stay& below = stays[std::prev(next)->second];
-        if (below.ref.slot->offset + below.ref.slot->bytes > slot.offset) other = &below;
-      }
-      if (other != nullptr) {
-        return Broken("overlap",
-                      fmt::format("{} and {} share bytes after {} launches", Name(other->ref),
-                                  Name(stay.ref), stay.begin.launches));
-      }
-      present.emplace(slot.offset, i);
-      ends.emplace(stay.end, i);
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckTouches(const SlotRef& ref, uint32_t block, uint64_t step) const {
-    const Slot& slot = *ref.slot;
-    if (slot.tier != Tier::kCold || slot.use != ColdUse::kPrefetch) return absl::OkStatus();
-    const uint64_t first = steps_.first_launch + step * steps_.period;
-    for (uint64_t at = steps_.start_events[step]; at < steps_.start_events[step + 1]; ++at) {
-      const auto& touched = profile_.events[at].touched;
-      if (std::find(touched.begin(), touched.end(), block) == touched.end()) continue;
-      const auto launch = int64_t(moments_[at].launches - first);
-      if (slot.fetch_launch == -1 || slot.fetch_launch > launch || slot.evict_launch < launch) {
-        return Broken("touch",
-                      fmt::format("{} is touched at launch {}, but is on the device from "
-                                  "launch {} to {} only",
-                                  Name(ref), launch, slot.fetch_launch, slot.evict_launch));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckBudget() const {
-    std::vector<int64_t> change(plan_.step_launches + 1, 0);
-    for (const auto* slots : {&plan_.prologue, &plan_.step}) {
-      for (const Slot& slot : *slots) {
-        if (slot.tier != Tier::kCold || slot.fetch_launch < 0) continue;
-        const auto bytes = int64_t(AlignUp(slot.bytes, kBlockAlignment));
-        change[slot.fetch_launch] += bytes;
-        change[slot.evict_launch + 1] -= bytes;
-      }
-    }
-    uint64_t device = plan_.warm_bytes;
-    for (size_t launch = 0; launch < change.size(); ++launch) {
-      device += uint64_t(change[launch]);
-      if (device > plan_.planned_peak_bytes) {
-        return Broken("budget", fmt::format("{} bytes on the device at launch {}, but the planned "
-                                            "peak is {}",
-                                            device, launch, plan_.planned_peak_bytes));
-      }
-      if (plan_.budget > 0 && device + plan_.overhead_bytes > plan_.budget) {
-        return Broken("budget", fmt::format("{} bytes and {} of overhead on the device at launch "
-                                            "{}, but the budget is {}",
-                                            device, plan_.overhead_bytes, launch, plan_.budget));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   const profile::Profile& profile_;
   const Plan& plan_;
   const profile::Steps& steps_;
-  std::vector<Moment> moments_;         // of each event
-  std::vector<uint64_t> launch_since_;  // of each launch: events since the launch before it
-  std::vector<uint64_t> alloc_at_, free_at_;
+  std::vector<Moment> moments_;               // of each event
+  std::vector<uint64_t> launch_since_;        // of each launch: events since the launch before it
+  std::vector<uint64_t> alloc_at_, free_at_;  // of each block
+  std::vector<bool> touched_;
   std::vector<Slot> slab_slots_;  // a slab's stay as a block
   absl::Status failed_ = absl::OkStatus();
 };
@@ -362,7 +390,9 @@ class Validation {
 
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan) {
   if (auto status = CheckPlan(plan); !status.ok()) return status;
-  const auto steps = profile::FindSteps(profile);
+  if (plan.uneven) return ValidateUneven(profile, plan);
+  std::vector<profile::StepSpan> spans;
+  const auto steps = profile::FindSteadySteps(profile, &spans);
   if (!steps) return Broken("sequence", "no step repeats in the profile");
   if (steps->period != plan.step_launches) {
     return Broken("sequence", fmt::format("the recorded step has {} launches, the planned one {}",

@@ -9,10 +9,12 @@
 #define EBBTIDE_SRC_PROFILE_STEP_SPANS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "src/profile/phases.h"
+#include "src/profile/steps.h"
 #include "src/profile/types.h"
 #include "src/profile/usage.h"
 
@@ -39,6 +41,11 @@ struct StepSpan {
 // without an optimizer the spans are those of FindSteps, or reach from one launch of a CUDA graph
 // to the next. O(launches * log + events).
 std::vector<StepSpan> FindStepSpans(const Profile& profile);
+
+// The steady part of a recording: FindSteps, or steps of FindStepSpans that follow each other and
+// are equal launch by launch, at least half of all: short ones behind a long set-up are too few
+// launches for the former. Nothing where steps differ; *spans, not null, has them then.
+std::optional<Steps> FindSteadySteps(const Profile& profile, std::vector<StepSpan>* spans);
 
 // The same for callers that have the parts already.
 std::vector<StepSpan> FindStepSpans(const Profile& profile, const BlockTouches& touches,

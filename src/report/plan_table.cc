@@ -35,11 +35,11 @@ std::vector<const Slot*> SteadySlots(const Plan& plan) {
 
 // Indented as the figures are, a line as soon as it is full.
 void PrintWrapped(const std::string& text, Text& out) {
-  size_t width = kTextWidth;  // full: the first word opens a line
+  size_t width = 0;
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
   for (const std::string& word : words) {
-    if (width + 1 + word.size() > kTextWidth) {
-      Print(out, "{}{:11}", width == kTextWidth ? "" : "\n", "");
+    if (width == 0 || width + 1 + word.size() > kTextWidth) {
+      Print(out, "{}{:11}", width == 0 ? "" : "\n", "");
       width = 0;
     } else {
       Print(out, " ");
@@ -84,6 +84,12 @@ void PrintTime(const PlanSummary& summary, Text& out) {
   Print(out, "Step       native {:.2f} ms, predicted {:.2f} ms ({:+.1f} %), bound {:.2f} ms\n",
         summary.native_step_ms, summary.predicted_step_ms,
         100 * (summary.predicted_step_ms / summary.native_step_ms - 1), summary.bound_step_ms);
+  const plan::StallMs& stall = summary.stall_ms;
+  if (summary.bytes_in + summary.bytes_out == 0) return;
+  Print(out, "Link       {} in, {} out a step; waits: {:.2f} ms for copies in, {:.2f} for room,\n",
+        FormatSize(summary.bytes_in), FormatSize(summary.bytes_out), stall.fetch, stall.room);
+  Print(out, "           {:.2f} in place, {:.2f} for the host\n", stall.in_place, stall.host);
+  if (!summary.time_reason.empty()) PrintWrapped(summary.time_reason, out);
 }
 
 void PrintTiers(const plan::PlanResult& result, Text& out) {
@@ -163,6 +169,11 @@ std::string PlanTable(const plan::PlanResult& result, size_t top_sites) {
   Print(out, "Recording  {} events, {} sites, {} whole steps of {} launches\n", summary.events,
         summary.sites, summary.steps, result.plan.step_launches);
   PrintPeak(result, out);
+  if (summary.uneven) {
+    Print(out,
+          "Steps differ: nothing moves at launches; {} of the peak for blocks without a place\n",
+          FormatSize(summary.dynamic_bytes));
+  }
   PrintTime(summary, out);
   PrintTiers(result, out);
   PrintClasses(slots, out);

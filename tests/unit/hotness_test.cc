@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/unit/training_profile.h"
 
 namespace ebt::plan {
@@ -84,6 +86,87 @@ TEST(HotnessTest, HeatIsTheWeightedNumberOfTouches) {
   EXPECT_DOUBLE_EQ(behaviour.traits[1].heat, 10 + 100);
   EXPECT_DOUBLE_EQ(behaviour.traits[0].idle, 0);
   EXPECT_NEAR(behaviour.traits[1].idle, 2 / 3.0, 1e-12);
+}
+
+// Eight steps of four launches. "steady" is touched by the first and the last launch of each; two
+// experts by one launch each, one in all of the steps but two, the other in the two. The step's own
+// block is made before the first launch: the turn is there.
+ProfileBuilder WithExperts() {
+  ProfileBuilder builder;
+  const uint32_t steady = builder.Alloc(4096, 1), often = builder.Alloc(4096, 2),
+                 seldom = builder.Alloc(4096, 3), chance = builder.Alloc(4096, 4);
+  builder.Launch(9, {});
+  for (int step = 0; step < 8; ++step) {
+    builder.Step();
+    const uint32_t own = builder.Alloc(8192, 5);
+    builder.Launch(1, {steady});
+    builder.Launch(2, {step % 4 == 3 ? seldom : often});
+    builder.Launch(3, {});
+    builder.Launch(4, {steady});
+    if (step == 2) builder.profile.events.back().touched.push_back(chance);
+    builder.Free(own);
+  }
+  builder.Step();
+  return builder;
+}
+
+TEST(HotnessTest, ExpertsWeighHowManyOfTheStepsTouchThem) {
+  const ProfileBuilder builder = WithExperts();
+  auto timeline = BuildTimeline(builder.profile);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  ASSERT_EQ(timeline->steps.steps, 8u);
+  const HotnessWeights weights{.forward = 1, .backward = 10, .coupling = 0};
+  const Behaviour behaviour = Judge(builder.profile, *timeline, weights);
+  const auto& traits = behaviour.traits;
+  EXPECT_DOUBLE_EQ(traits[0].frequency, 1);
+  EXPECT_DOUBLE_EQ(traits[0].heat, 1 + 10);
+  EXPECT_DOUBLE_EQ(traits[1].frequency, 0.75);
+  EXPECT_DOUBLE_EQ(traits[1].backward, 1);
+  EXPECT_DOUBLE_EQ(traits[1].heat, 0.75 * 10);
+  // Most steps do not touch it, so it has no touches; its heat is there all the same.
+  EXPECT_TRUE(timeline->lives[2].touches.empty());
+  EXPECT_DOUBLE_EQ(traits[2].frequency, 0.25);
+  EXPECT_DOUBLE_EQ(traits[2].heat, 0.25 * 10);
+  // What one step alone touches may be a stale word.
+  EXPECT_DOUBLE_EQ(traits[3].heat, 0);
+  EXPECT_FALSE(traits[3].hot);
+}
+
+TEST(HotnessTest, ThresholdIsInDeviationsAboveTheMean) {
+  const ProfileBuilder builder = WithExperts();
+  auto timeline = BuildTimeline(builder.profile);
+  ASSERT_TRUE(timeline.ok());
+  const HotnessWeights weights{.forward = 1, .backward = 10, .coupling = 0};
+  // 11, 7.5 and 2.5: mean 7, variance (16 + 0.25 + 20.25) / 3.
+  const Behaviour low = Judge(builder.profile, *timeline, weights, 0);
+  EXPECT_DOUBLE_EQ(low.heat_mean, 7);
+  EXPECT_NEAR(low.heat_deviation, std::sqrt(36.5 / 3), 1e-12);
+  EXPECT_DOUBLE_EQ(low.hot_above, 7);
+  EXPECT_TRUE(low.traits[0].hot);
+  EXPECT_TRUE(low.traits[1].hot);
+  EXPECT_FALSE(low.traits[2].hot);
+  const Behaviour high = Judge(builder.profile, *timeline, weights, 0.5);  // above 8.74
+  EXPECT_TRUE(high.traits[0].hot);
+  EXPECT_FALSE(high.traits[1].hot);
+  const Behaviour none = Judge(builder.profile, *timeline, weights, 2);  // above 13.98
+  EXPECT_FALSE(none.traits[0].hot);
+}
+
+TEST(HotnessTest, BackwardWeighsMostOnOneDeviceAndCouplingOnSeveral) {
+  ProfileBuilder builder = WithExperts();
+  const HotnessWeights one = DefaultWeights(builder.profile, false);
+  EXPECT_GT(one.backward, one.forward);
+  EXPECT_GT(one.backward, one.coupling);
+  const HotnessWeights ranks = DefaultWeights(builder.profile, true);
+  EXPECT_GT(ranks.coupling, ranks.backward);
+  builder.profile.metadata["rank"] = "1";
+  EXPECT_EQ(DefaultWeights(builder.profile, false).coupling, ranks.coupling);
+  builder.profile.metadata.clear();
+  builder.profile.blocks[1].device = 1;
+  EXPECT_EQ(DefaultWeights(builder.profile, false).coupling, ranks.coupling);
+  builder.profile.blocks[1].device = 0;
+  builder.Copy(0, profile::CopyKind::kPeer);
+  EXPECT_EQ(DefaultWeights(builder.profile, false).coupling, ranks.coupling);
 }
 
 TEST(HotnessTest, LabelIsTheInnermostPythonFrame) {

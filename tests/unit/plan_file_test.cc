@@ -41,7 +41,10 @@ Plan Small() {
                    .driver_version = 13000,
                    .ebbtide = "0.1.0",
                    .steps = 4}};
-  plan.sites = {{0xfedcba9876543210u, "optim/adamw.py:128 _init_group"}, {2, "ü\n"}};
+  plan.hotness = {{.forward = 1, .backward = 2.5, .coupling = 4}, 0.75, 0.125, 0.5};
+  plan.sites = {{0xfedcba9876543210u, "optim/adamw.py:128 _init_group", Tier::kCold},
+                {2, "ü\n"},
+                {5, "x", std::nullopt, true}};
   plan.prologue = {{.site = 0xfedcba9876543210u,
                     .fingerprint = 0xffffffffffffffffu,
                     .ordinal = 3,
@@ -54,7 +57,8 @@ Plan Small() {
                     .block_class = BlockClass::kOptimizerState,
                     .use = ColdUse::kPrefetch,
                     .fetch_launch = 2,
-                    .evict_launch = 8}};
+                    .evict_launch = 8,
+                    .after = {0, 65535}}};
   plan.step = {{.site = 2, .bytes = 512, .tier = Tier::kHot},
                {.site = 2,
                 .ordinal = 1,
@@ -82,6 +86,7 @@ void ExpectEqual(const std::vector<Slot>& a, const std::vector<Slot>& b) {
     EXPECT_EQ(a[i].use, b[i].use);
     EXPECT_EQ(a[i].fetch_launch, b[i].fetch_launch);
     EXPECT_EQ(a[i].evict_launch, b[i].evict_launch);
+    EXPECT_EQ(a[i].after, b[i].after);
   }
 }
 
@@ -104,6 +109,17 @@ void ExpectEqual(const Plan& a, const Plan& b) {
   for (size_t i = 0; i < a.sites.size(); ++i) {
     EXPECT_EQ(a.sites[i].id, b.sites[i].id);
     EXPECT_EQ(a.sites[i].label, b.sites[i].label);
+    EXPECT_EQ(a.sites[i].pin, b.sites[i].pin);
+    EXPECT_EQ(a.sites[i].exclude, b.sites[i].exclude);
+  }
+  ASSERT_EQ(a.hotness.has_value(), b.hotness.has_value());
+  if (a.hotness) {
+    EXPECT_EQ(a.hotness->weights.forward, b.hotness->weights.forward);
+    EXPECT_EQ(a.hotness->weights.backward, b.hotness->weights.backward);
+    EXPECT_EQ(a.hotness->weights.coupling, b.hotness->weights.coupling);
+    EXPECT_EQ(a.hotness->threshold, b.hotness->threshold);
+    EXPECT_EQ(a.hotness->hot_share, b.hotness->hot_share);
+    EXPECT_EQ(a.hotness->warm_share, b.hotness->warm_share);
   }
   ExpectEqual(a.prologue, b.prologue);
   ExpectEqual(a.step, b.step);
@@ -174,7 +190,7 @@ constexpr char kSchemaOne[] = R"({
 TEST(PlanFileTest, PlanOfTheFirstSchemaStillReadsAndHasNoSlabs) {
   auto plan = PlanFromJson(kSchemaOne, "a.plan");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->schema, 2);
+  EXPECT_EQ(plan->schema, 3);
   EXPECT_EQ(plan->cold_bytes, 2 * kMiB);
   ASSERT_EQ(plan->prologue.size(), 1u);
   EXPECT_EQ(plan->prologue[0].offset, 2 * kMiB);
@@ -184,7 +200,118 @@ TEST(PlanFileTest, PlanOfTheFirstSchemaStillReadsAndHasNoSlabs) {
   EXPECT_TRUE(plan->slabs.empty());
   EXPECT_TRUE(plan->cleared.empty());
   EXPECT_TRUE(CheckPlan(*plan).ok()) << CheckPlan(*plan);
-  EXPECT_NE(PlanToJson(*plan).find("\"schema\": 2"), std::string::npos);
+  EXPECT_FALSE(plan->hotness.has_value());
+  EXPECT_NE(PlanToJson(*plan).find("\"schema\": 3"), std::string::npos);
+}
+
+// As the second version wrote it.
+constexpr char kSchemaTwo[] = R"({
+ "schema": 2,
+ "program": "train.py",
+ "gpu": "NVIDIA H200",
+ "ebbtide": "0.1.0",
+ "source": "run.ebp",
+ "budget": 25769803776,
+ "overhead_bytes": 12345,
+ "warm_bytes": 4194304,
+ "cold_bytes": 2097152,
+ "step_launches": 9,
+ "max_live_bytes": 1512,
+ "planned_peak_bytes": 4194304,
+ "native_step_ms": 12.25,
+ "predicted_step_ms": 13.5,
+ "slab_bytes": 2097152,
+ "slabs": [
+  {"stay_offset":2097152,"fetch_launch":7,"evict_launch":8,"gone_launch":3}
+ ],
+ "cleared": [
+  {"command":"train.py","gpu":"NVIDIA H200","driver_version":13000,"ebbtide":"0.1.0","steps":4,"sites":["0x2"]}
+ ],
+ "sites": [
+  {"id":"0x2","label":"optim/adamw.py:128 _init_group"}
+ ],
+ "prologue": [
+  {"site":"0x2","fingerprint":"0x20","ordinal":0,"bytes":1000,"launch":3,"tier":"cold","offset":4194304,"persistent":true,"class":"optimizer_state"}
+ ],
+ "step": [
+  {"site":"0x3","ordinal":0,"bytes":512,"stream":1,"launch":4,"tier":"warm","offset":512}
+ ]
+}
+)";
+
+TEST(PlanFileTest, PlanOfTheSecondSchemaStillReadsAndHasNoEdits) {
+  auto plan = PlanFromJson(kSchemaTwo, "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->schema, 3);
+  EXPECT_EQ(plan->budget, uint64_t{24} << 30);
+  ASSERT_EQ(plan->slabs.size(), 1u);
+  EXPECT_EQ(plan->slabs[0].gone_launch, 3u);
+  ASSERT_EQ(plan->cleared.size(), 1u);
+  EXPECT_EQ(plan->cleared[0].sites, std::vector<uint64_t>{2});
+  ASSERT_EQ(plan->sites.size(), 1u);
+  EXPECT_FALSE(plan->sites[0].pin.has_value());
+  EXPECT_FALSE(plan->sites[0].exclude);
+  ASSERT_EQ(plan->step.size(), 1u);
+  EXPECT_EQ(plan->step[0].stream, 1);
+  EXPECT_TRUE(plan->step[0].after.empty());
+  EXPECT_FALSE(plan->hotness.has_value());
+  EXPECT_TRUE(CheckPlan(*plan).ok()) << CheckPlan(*plan);
+}
+
+// As this version writes it.
+constexpr char kSchemaThree[] = R"({
+ "schema": 3,
+ "program": "train.py",
+ "gpu": "NVIDIA H200",
+ "ebbtide": "0.1.0",
+ "source": "run.ebp",
+ "budget": 0,
+ "overhead_bytes": 12345,
+ "warm_bytes": 2097152,
+ "cold_bytes": 0,
+ "step_launches": 9,
+ "max_live_bytes": 1512,
+ "planned_peak_bytes": 2097152,
+ "native_step_ms": 12.25,
+ "predicted_step_ms": 13.5,
+ "hotness": {"alpha":1,"beta":2,"gamma":4,"sigma":0.5,"hot_share":0.15,"warm_share":0.7},
+ "slab_bytes": 0,
+ "slabs": [
+ ],
+ "cleared": [
+ ],
+ "sites": [
+  {"id":"0x2","label":"optim/adamw.py:128 _init_group","pin":"warm"},
+  {"id":"0x3","label":"x","exclude":true}
+ ],
+ "prologue": [
+  {"site":"0x2","fingerprint":"0x20","ordinal":0,"bytes":1000,"launch":3,"tier":"warm","offset":0,"persistent":true,"class":"optimizer_state"}
+ ],
+ "step": [
+  {"site":"0x3","ordinal":0,"bytes":512,"stream":1,"launch":4,"tier":"warm","offset":1024,"after":[0,2]}
+ ]
+}
+)";
+
+TEST(PlanFileTest, PlanOfTheThirdSchemaReadsAndIsWrittenTheSame) {
+  auto plan = PlanFromJson(kSchemaThree, "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->sites[0].pin, Tier::kWarm);
+  EXPECT_TRUE(plan->sites[1].exclude);
+  EXPECT_EQ(plan->step[0].after, (std::vector<uint16_t>{0, 2}));
+  ASSERT_TRUE(plan->hotness.has_value());
+  EXPECT_EQ(plan->hotness->weights.coupling, 4);
+  EXPECT_EQ(plan->hotness->warm_share, 0.7);
+  EXPECT_TRUE(CheckPlan(*plan).ok()) << CheckPlan(*plan);
+  EXPECT_EQ(ordered_json::parse(PlanToJson(*plan)), ordered_json::parse(kSchemaThree));
+}
+
+TEST(PlanFileTest, OlderSchemasHaveNoKeysOfTheThird) {
+  for (const char* key : {"\"pin\":\"warm\"", "\"exclude\":true"}) {
+    std::string text = kSchemaTwo;
+    text.replace(text.find("\"label\""), 0, std::string(key) + ",");
+    EXPECT_NE(ErrorOf(text).find("sites[0]."), std::string::npos) << ErrorOf(text);
+  }
 }
 
 TEST(PlanFileTest, EverySlabAndClearanceIsALine) {
@@ -234,12 +361,27 @@ TEST(PlanFileTest, ErrorsSayWhereAndWhy) {
             "a.plan: step[0].stream: 65536 is out of range");
   EXPECT_EQ(damaged([](auto& j) { j["step"][0]["site"] = "0x1g"; }),
             "a.plan: step[0].site: \"0x1g\" is not a hexadecimal number such as \"0x1f\"");
-  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 3; }),
-            "a.plan: schema: 3 is none of the versions 1 to 2 that this Ebbtide reads: plan again");
+  EXPECT_EQ(damaged([](auto& j) { j["schema"] = 4; }),
+            "a.plan: schema: 4 is none of the versions 1 to 3 that this Ebbtide reads: plan again");
   EXPECT_EQ(damaged([](auto& j) { j["schema"] = 0; }),
-            "a.plan: schema: 0 is none of the versions 1 to 2 that this Ebbtide reads: plan again");
+            "a.plan: schema: 0 is none of the versions 1 to 3 that this Ebbtide reads: plan again");
   EXPECT_EQ(damaged([](auto& j) { j["schema"] = 1; }),
-            "a.plan: cleared: is not a key that is known here");
+            "a.plan: sites[0].pin: is not a key that is known here");
+  EXPECT_EQ(damaged([](auto& j) { j["sites"][0]["pin"] = "up"; }),
+            "a.plan: sites[0].pin: \"up\" is none of hot, warm, cold, native");
+  EXPECT_EQ(damaged([](auto& j) { j["sites"][0]["exclude"] = 1; }),
+            "a.plan: sites[0].exclude: 1 is not true or false");
+  EXPECT_EQ(damaged([](auto& j) { j["prologue"][0]["after"] = 1; }),
+            "a.plan: prologue[0].after: 1 is not a list");
+  EXPECT_EQ(damaged([](auto& j) { j["prologue"][0]["after"][1] = 65536; }),
+            "a.plan: prologue[0].after: 65536 is out of range");
+  EXPECT_EQ(damaged([](auto& j) { j["prologue"][0]["after"][1] = -1; }),
+            "a.plan: prologue[0].after: -1 is not a small number");
+  EXPECT_EQ(damaged([](auto& j) { j["hotness"]["alpha"] = "1"; }),
+            "a.plan: hotness.alpha: \"1\" is not a number");
+  EXPECT_EQ(damaged([](auto& j) { j["hotness"]["delta"] = 1; }),
+            "a.plan: hotness.delta: is not a key that is known here");
+  EXPECT_EQ(damaged([](auto& j) { j["hotness"] = 1; }), "a.plan: hotness: is not an object");
   EXPECT_EQ(damaged([](auto& j) { j["slabs"][0]["gone_launch"] = -1; }),
             "a.plan: slabs[0].gone_launch: -1 is out of range");
   EXPECT_EQ(damaged([](auto& j) { j["slabs"][0]["site"] = 1; }),
@@ -276,6 +418,7 @@ void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_poi
        {ordered_json(nullptr), ordered_json::array({1}), ordered_json({{"x", 1}}),
         ordered_json(-5.5), ordered_json("\x01")}) {
     ordered_json json = whole;
+    if (pointer.back() == "after" && wrong.is_array()) continue;  // [1] is a list of streams
     const bool text = json[pointer].is_string() && wrong.is_string();
     json[pointer] = wrong;
     const std::string key = pointer.back();
@@ -290,9 +433,10 @@ void ExpectDamageIsFound(const ordered_json& whole, const ordered_json::json_poi
   const std::string error = ErrorOf(json.dump());
   const std::string key = pointer.back();
   const bool of_slab = pointer.to_string().rfind("/slabs/", 0) == 0;
-  const bool optional = !of_slab && (key == "fingerprint" || key == "stream" ||
-                                     key == "persistent" || key == "class" || key == "use" ||
-                                     key == "fetch_launch" || key == "evict_launch");
+  const bool optional =
+      !of_slab && (key == "fingerprint" || key == "stream" || key == "persistent" ||
+                   key == "class" || key == "use" || key == "fetch_launch" ||
+                   key == "evict_launch" || key == "pin" || key == "after" || key == "hotness");
   EXPECT_NE(error.find(optional ? "no error" : key + ": is missing"), std::string::npos) << error;
 }
 

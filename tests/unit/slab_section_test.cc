@@ -30,7 +30,7 @@ class Planning {
   }
 
   SlabSection Section(uint64_t keep_free = 0) const {
-    return MakeSlabSection(profile, timeline, behaviour, tiers, clock, {}, keep_free);
+    return MakeSlabSection(profile, timeline, tiers, clock, {}, {.keep_free = keep_free});
   }
 
   // Most bytes live at once of what is warm, and of `section`'s stays.
