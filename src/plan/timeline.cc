@@ -257,9 +257,23 @@ class Builder {
   RecordedLives recorded_;
 };
 
+// What looks for steps takes this for granted, as reading a file ensures it.
+bool NamesItsOwnBlocks(const Profile& profile) {
+  const auto there = [&](uint32_t block) { return block < profile.blocks.size(); };
+  return std::all_of(profile.events.begin(), profile.events.end(), [&](const Event& event) {
+    const bool of_block = event.kind == EventKind::kAlloc || event.kind == EventKind::kFree;
+    return (!of_block || there(event.block)) &&
+           std::all_of(event.touched.begin(), event.touched.end(), there);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
+  if (!NamesItsOwnBlocks(profile)) {
+    return absl::DataLossError(
+        "an event names a block that is not there: record the profile again");
+  }
   std::vector<profile::StepSpan> spans;
   auto steps = profile::FindSteadySteps(profile, &spans);
   const auto evaluations = std::count_if(spans.begin(), spans.end(), [](const auto& span) {
