@@ -257,22 +257,30 @@ class Builder {
   RecordedLives recorded_;
 };
 
-// What looks for steps takes this for granted, as reading a file ensures it.
-bool NamesItsOwnBlocks(const Profile& profile) {
-  const auto there = [&](uint32_t block) { return block < profile.blocks.size(); };
-  return std::all_of(profile.events.begin(), profile.events.end(), [&](const Event& event) {
-    const bool of_block = event.kind == EventKind::kAlloc || event.kind == EventKind::kFree;
-    return (!of_block || there(event.block)) &&
-           std::all_of(event.touched.begin(), event.touched.end(), there);
-  });
+// What looks for steps takes this for granted, as reading a file ensures it (profile/reader.h).
+bool IsConsistent(const Profile& profile) {
+  for (uint64_t at = 0; at < profile.events.size(); ++at) {
+    const Event& event = profile.events[at];
+    const auto lives = [&](uint32_t id) {
+      if (id >= profile.blocks.size()) return false;
+      const profile::Block& block = profile.blocks[id];
+      return block.alloc_at <= at && at < block.free_at;
+    };
+    const auto ends = [&](uint32_t id) {
+      return id < profile.blocks.size() && profile.blocks[id].free_at == at;
+    };
+    if (event.kind == EventKind::kAlloc && !lives(event.block)) return false;
+    if (event.kind == EventKind::kFree && !ends(event.block)) return false;
+    if (!std::all_of(event.touched.begin(), event.touched.end(), lives)) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
-  if (!NamesItsOwnBlocks(profile)) {
-    return absl::DataLossError(
-        "an event names a block that is not there: record the profile again");
+  if (!IsConsistent(profile)) {
+    return absl::DataLossError("an event names a block that does not live then: record anew");
   }
   std::vector<profile::StepSpan> spans;
   auto steps = profile::FindSteadySteps(profile, &spans);
