@@ -17,7 +17,7 @@ namespace {
 using ebt::plan::Plan;
 using ebt::profile::Profile;
 
-// Six layers with slabs; blocks of two streams.
+// Three layers whose state lies in slabs; blocks of two streams.
 const Profile& Recording() {
   static const Profile recording = [] {
     ebt::profile::Training training({.layers = 3,
