@@ -174,11 +174,9 @@ absl::Status AddEdits(const PlanCommandOptions& given, const std::vector<plan::S
 }
 
 absl::Status ReadDevice(const PlanCommandOptions& given, const Recordings& recordings,
-                        plan::PlanOptions* options) {
+                        plan::PlanOptions* options, std::string* note) {
   if (given.device.empty()) {
-    std::string note;
-    options->device = plan::DeviceOfGpu(profile::Text(recordings.profile, "gpu"), &note).speeds;
-    if (!note.empty()) Log(LogLevel::kWarning, "{}", note);
+    options->device = plan::DeviceOfGpu(profile::Text(recordings.profile, "gpu"), note).speeds;
     return absl::OkStatus();
   }
   const auto device = plan::FindDevice(given.device);
@@ -192,6 +190,7 @@ struct Request {
   plan::PlanOptions options;
   std::optional<plan::Plan> old;
   plan::Update update;
+  std::string device_note;  // whose figures times are predicted with, where that is not plain
 };
 
 absl::Status ReadOld(const PlanCommandOptions& given, const std::vector<plan::Site>& sites,
@@ -214,7 +213,9 @@ absl::StatusOr<Request> ReadRequest(const PlanCommandOptions& given, const Recor
   options.source = recordings.source;
   options.weights = plan::DefaultWeights(recordings.profile,
                                          recordings.survey && !recordings.survey->others.empty());
-  if (absl::Status status = ReadDevice(given, recordings, &options); !status.ok()) return status;
+  if (absl::Status status = ReadDevice(given, recordings, &options, &request.device_note);
+      !status.ok())
+    return status;
   const std::vector<plan::Site> sites = plan::RecordedSites(recordings.profile);
   if (absl::Status status = ReadOld(given, sites, &request); !status.ok()) return status;
   if (!given.budget.empty()) {
@@ -260,11 +261,12 @@ int ExplainSite(const PlanCommandOptions& given, const Recordings& recordings,
   return 0;
 }
 
-void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
+void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey,
+                 const std::string& device_note, bool json) {
   if (json) {
     fmt::print("{}\n", plan::SummaryJson(result.summary, survey));
   } else {
-    fmt::print("{}{}", report::PlanTable(result),
+    fmt::print("{}{}{}{}", report::PlanTable(result), device_note, device_note.empty() ? "" : "\n",
                survey == nullptr ? "" : report::RankTable(*survey));
   }
   std::fflush(stdout);
@@ -297,7 +299,7 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   if (!options.explain.empty()) {
     return ExplainSite(options, *recordings, request->options, *result);
   }
-  PrintResult(*result, recordings->Survey(), options.json);
+  PrintResult(*result, recordings->Survey(), request->device_note, options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(

@@ -5,8 +5,8 @@
 
 #include "src/base/units.h"
 #include "src/plan/clearance.h"
-#include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -33,11 +33,7 @@ Training WithSlabs() {
 }
 
 Plan Planned(const profile::Profile& profile, const PlanOptions& options) {
-  auto result = MakePlan(profile, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (!result.ok()) return {};
-  EXPECT_TRUE(ValidatePlan(profile, result->plan).ok()) << ValidatePlan(profile, result->plan);
-  return result->plan;
+  return ValidPlan(profile, options).plan;
 }
 
 TEST(FindSiteTest, NumberLabelOrAPartThatOneSiteAloneHas) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/plan/plan.h"
+#include "src/profile/step_spans.h"
 #include "src/profile/steps.h"
 #include "src/profile/types.h"
 
@@ -28,7 +29,7 @@ class PlanOracle {
   static constexpr Range kEverything = {0, ~uint64_t{0}};
 
   explicit PlanOracle(const profile::Profile& profile)
-      : profile_(profile), steps_(*profile::FindSteps(profile)) {
+      : profile_(profile), steps_(StepsOf(profile)) {
     alloc_.assign(profile.blocks.size(), -1);
     free_.assign(profile.blocks.size(), -1);
     touched_.assign(profile.blocks.size(), false);
@@ -48,7 +49,13 @@ class PlanOracle {
     CollectCommonTouches();
   }
 
-  const profile::Steps& steps() const { return steps_; }
+  // The first and the last launch at which each of the last steps touches the block of
+  // prologue[i]; nothing without one.
+  std::optional<std::pair<int64_t, int64_t>> TouchesOf(size_t i) const {
+    const auto common = common_.find(Allocated(0, steps_.start_events[0])[i]);
+    if (common == common_.end() || common->second.empty()) return std::nullopt;
+    return std::pair(*common->second.begin(), *common->second.rbegin());
+  }
 
   // Empty: the plan is whole.
   Rules Broken(const Plan& plan, const std::vector<Range>& dirty) const {
@@ -78,6 +85,11 @@ class PlanOracle {
   static constexpr uint64_t kTooMany = uint64_t{1} << 44;
   static constexpr uint64_t kUnit = 512, kRegion = uint64_t{2} << 20;
   static constexpr int64_t kNever = int64_t{1} << 62;
+
+  static profile::Steps StepsOf(const profile::Profile& profile) {
+    std::vector<profile::StepSpan> spans;
+    return *profile::FindSteadySteps(profile, &spans);
+  }
 
   struct Lying {  // a block or a slab in its place
     const Slot* slot = nullptr;
@@ -324,12 +336,15 @@ class PlanOracle {
     }
     Budget(plan, lying, rules);
     std::erase_if(lying, [](const Lying& l) { return l.slot->tier == Tier::kNative; });
-    std::erase_if(lying, [&](const Lying& l) {
-      return std::none_of(dirty.begin(), dirty.end(), [&](const Range& range) {
+    const auto changed = [&](const Lying& l) {
+      return std::any_of(dirty.begin(), dirty.end(), [&](const Range& range) {
         return l.low < range.second && range.first < l.low + Rounded(l.high - l.low);
       });
-    });
-    Streams(lying, rules);
+    };
+    for (const Lying& one : lying) {
+      if (changed(one) && !ComesAfterAll(one, lying)) rules.insert("stream");
+    }
+    std::erase_if(lying, [&](const Lying& l) { return !changed(l); });
     AddStays(plan, step, lying);
     Overlaps(lying, rules);
     return rules;
@@ -389,28 +404,26 @@ class PlanOracle {
     }
   }
 
-  // For each block: who had each of its bytes last, among those gone by its begin.
-  static void Streams(const std::vector<Lying>& lying, Rules& rules) {
-    for (const Lying& one : lying) {
-      std::vector<const Lying*> before;
-      for (const Lying& other : lying) {
-        const bool bytes = other.low < one.low + Rounded(one.high - one.low) &&
-                           one.low < other.low + Rounded(other.high - other.low);
-        if (bytes && other.end <= one.begin && &other != &one) before.push_back(&other);
-      }
-      std::stable_sort(before.begin(), before.end(),
-                       [](const Lying* a, const Lying* b) { return a->end > b->end; });
-      std::vector<Range> left = {{one.low, one.low + Rounded(one.high - one.low)}};
-      for (const Lying* other : before) {
-        if (!TakesAway(*other, left)) continue;
-        const bool linear = one.block->kind == profile::AllocKind::kLinear;
-        const uint16_t stream = other->block->free_stream;
-        if (other->block->kind == profile::AllocKind::kLinear && stream == 0) continue;
-        if (!linear && stream == one.block->stream) continue;
-        const auto& after = one.slot->after;
-        if (std::find(after.begin(), after.end(), stream) == after.end()) rules.insert("stream");
-      }
+  // Who had each of its bytes last, among those gone by its begin, is whom the block comes after.
+  static bool ComesAfterAll(const Lying& one, const std::vector<Lying>& lying) {
+    const uint64_t high = one.low + Rounded(one.high - one.low);
+    std::vector<const Lying*> before;
+    for (const Lying& other : lying) {
+      const bool bytes = other.low < high && one.low < other.low + Rounded(other.high - other.low);
+      if (bytes && other.end <= one.begin && &other != &one) before.push_back(&other);
     }
+    std::stable_sort(before.begin(), before.end(),
+                     [](const Lying* a, const Lying* b) { return a->end > b->end; });
+    std::vector<Range> left = {{one.low, high}};
+    const auto& after = one.slot->after;
+    return std::all_of(before.begin(), before.end(), [&](const Lying* other) {
+      if (!TakesAway(*other, left)) return true;
+      const bool linear = one.block->kind == profile::AllocKind::kLinear;
+      const uint16_t stream = other->block->free_stream;
+      if (other->block->kind == profile::AllocKind::kLinear && stream == 0) return true;
+      if (!linear && stream == one.block->stream) return true;
+      return std::find(after.begin(), after.end(), stream) != after.end();
+    });
   }
 
   // Whether some of `left` is the block's; takes that away.
