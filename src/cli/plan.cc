@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/cli/device_option.h"
 #include "src/cli/options.h"
 #include "src/cli/progress.h"
 #include "src/plan/plan_file.h"
@@ -26,6 +27,7 @@ namespace {
 struct PlanCommandOptions {
   std::vector<std::string> profiles;
   std::string budget;
+  std::string device;
   std::string output;
   bool json = false;
 };
@@ -122,10 +124,14 @@ absl::StatusOr<Recordings> ReadRecordings(const std::vector<std::string>& paths)
 
 // A plan that keeps every rule; one that is not feasible is not checked.
 absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
-                                                 const std::string& budget) {
+                                                 const std::string& budget,
+                                                 const std::string& device) {
+  const absl::StatusOr<plan::DeviceModel> speeds = ChooseDevice(device, recordings.profile);
+  if (!speeds.ok()) return speeds.status();
   Progress progress("planning");
   plan::PlanOptions options;
   options.source = recordings.source;
+  options.device = *speeds;
   if (!budget.empty()) options.budget = *ParseSize(budget);
   absl::StatusOr<plan::PlanResult> result = plan::MakePlan(recordings.profile, options);
   if (!result.ok()) return Named(recordings.source, result.status(), recordings.profile);
@@ -162,7 +168,7 @@ absl::Status CheckOutput(const std::string& output, const std::vector<std::strin
 int MakeAndWrite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
   if (!recordings.ok()) return Fail(recordings.status());
-  const auto result = MakeCheckedPlan(*recordings, options.budget);
+  const auto result = MakeCheckedPlan(*recordings, options.budget, options.device);
   if (!result.ok()) return Fail(result.status());
   PrintResult(*result, recordings->Survey(), options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
@@ -190,12 +196,13 @@ void AddPlan(Invocation& invocation) {
   auto options = std::make_shared<PlanCommandOptions>();
   CLI::App* plan =
       invocation.app.add_subcommand("plan", "Turn a profile into a plan, and say what it promises");
-  SetSynopsis(plan, "PROFILE... [--budget SIZE] [-o FILE] [--json]");
+  SetSynopsis(plan, "PROFILE... [--budget SIZE] [--device NAME|FILE] [-o FILE] [--json]");
   plan->add_option("PROFILE", options->profiles,
                    "Profiles written by `ebbtide record`: one, or those of a job's ranks")
       ->required();
   AddSizeOption(plan, "--budget", &options->budget,
                 "Device memory that the process may use, everything included (default: no limit)");
+  AddDeviceOption(plan, &options->device);
   plan->add_option("-o,--output", options->output,
                    "Plan to write (default: the planned PROFILE with .plan.json for .ebp)")
       ->type_name("FILE");
