@@ -13,7 +13,8 @@ Shares no code with the planner. What it takes for granted:
   by going through time and taking, wherever bytes are missing, those stretches first that last
   longest. Parts of blocks may be taken, which no plan can do: the sum is a lower bound.
 * Steps repeat, so several are gone through one behind the other; what reaches into the first of
-  them from before is free, and the mean of all is still a lower bound.
+  them from before is free. Once a step hands to the next what it got itself, it stands for all that
+  follow; where that does not come, the mean of all is still a lower bound.
 * Bytes that are away have gone out since they were last written, at least once: of a block that a
   step makes once in its life; of one that lives across steps once a step, if an update names it (a
   launch all of whose blocks are as large as one that lives across steps, as an optimizer's are).
@@ -307,41 +308,62 @@ def needed(pieces, period, leave_out=()):
     return list(itertools.accumulate(changes[:period]))
 
 
+class Cover:
+    """Goes through time and takes stretches where bytes are missing."""
+
+    def __init__(self, pieces, demand):
+        self.pieces = sorted(pieces, key=lambda piece: piece[:3])
+        self.demand, self.period = demand, len(demand)
+        self.total = self.covered = 0.0
+        self.alive, self.taken = [], []  # heaps: (-end, bytes left); (end, bytes)
+        for _, end, size, _ in self.pieces:  # from the step before: free
+            if end > self.period:
+                heapq.heappush(self.taken, (end - self.period, size))
+                self.covered += size
+
+    def play(self, step):
+        coming, begin = 0, step * self.period
+        for launch in range(self.period):
+            while coming < len(self.pieces) and self.pieces[coming][0] <= launch:
+                _, end, size, _ = self.pieces[coming]
+                heapq.heappush(self.alive, (-(end + begin), size))
+                coming += 1
+            while self.taken and self.taken[0][0] <= begin + launch:
+                self.covered -= heapq.heappop(self.taken)[1]
+            self.take(begin + launch, self.demand[launch] - self.covered)
+
+    def take(self, now, missing):
+        while missing > 0 and self.alive:
+            end, left = heapq.heappop(self.alive)
+            if -end <= now:
+                self.alive.clear()  # the others end no later
+                return
+            used = min(left, missing)
+            self.total, self.covered, missing = self.total + used, self.covered + used, missing - used
+            heapq.heappush(self.taken, (-end, used))
+            if left > used:
+                heapq.heappush(self.alive, (end, left - used))
+
+    def state(self, step):
+        """What one step hands to the next: if it is equal twice, all that follow are equal."""
+        now = (step + 1) * self.period
+        return (sorted((end - now, used) for end, used in self.taken if end > now),
+                sorted((-end - now, left) for end, left in self.alive if -end > now))
+
+
 def least_cover(pieces, demand):
     """The fewest bytes of `pieces` a step that cover `demand` at each launch of it, whole bytes or
     parts; a piece that covers several launches counts once."""
-    period = len(demand)
     if max(demand, default=0) <= 0:
         return 0.0
-    order = sorted(pieces, key=lambda piece: piece[:3])
-    total = covered = 0.0
-    alive, taken = [], []  # heaps: (-end, bytes left); (end, bytes)
-    for begin, end, size, _ in order:  # from the step before: free
-        if end > period:
-            heapq.heappush(taken, (end - period, size))
-            covered += size
+    cover, before, state = Cover(pieces, demand), 0.0, None
     for step in range(STEPS_PLAYED):
-        coming = iter(order)
-        piece = next(coming, None)
-        for launch in range(period):
-            now = step * period + launch
-            while piece is not None and piece[0] <= launch:
-                heapq.heappush(alive, (-(piece[1] + step * period), piece[2]))
-                piece = next(coming, None)
-            while taken and taken[0][0] <= now:
-                covered -= heapq.heappop(taken)[1]
-            missing = demand[launch] - covered
-            while missing > 0 and alive:
-                end, left = heapq.heappop(alive)
-                if -end <= now:
-                    alive.clear()  # the others end no later
-                    break
-                used = min(left, missing)
-                total, covered, missing = total + used, covered + used, missing - used
-                heapq.heappush(taken, (-end, used))
-                if left > used:
-                    heapq.heappush(alive, (end, left - used))
-    return total / STEPS_PLAYED
+        cover.play(step)
+        taken, last = cover.total - before, state
+        before, state = cover.total, cover.state(step)
+        if state == last:
+            return taken
+    return cover.total / STEPS_PLAYED
 
 
 def link_ms(link, bytes_in, bytes_out):

@@ -29,7 +29,7 @@ TEST(Measure, DescriptionSaysSimulatedAndIsReadAgain) {
 }
 
 TEST(Measure, FiguresAreThoseOfTheDriversClock) {
-  // tests/simcuda/clock.h: a copy alone has 55 GB/s, memory in place 42, managed 50 and 12.
+  // The simulated driver: a copy alone has 55 GB/s, memory in place 42, managed 50 and 12.
   const Outcome outcome = Measure({}, FreshFolder());
   ASSERT_EQ(outcome.code, 0) << outcome;
   const auto device = plan::DeviceFromJson(outcome.out, "stdout");
