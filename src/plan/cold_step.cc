@@ -189,12 +189,16 @@ std::string WhySlower(const profile::Profile& profile, const Timeline& timeline,
                     FormatSize(across_bytes)));
   }
   if (stall.fetch > 0) {
-    causes.emplace_back(stall.fetch,
-                        "launches wait for copies in: there is no room to begin them sooner, or "
-                        "the link is busy");
+    causes.emplace_back(
+        stall.fetch,
+        "launches wait for copies in: there is no room for them sooner, or the link "
+        "carries others until then");
   }
   if (stall.room > 0) {
-    causes.emplace_back(stall.room, "launches wait for copies out to leave their place");
+    causes.emplace_back(
+        stall.room,
+        "launches wait for copies out to leave their place: it is needed sooner than "
+        "the link has carried away what lies there");
   }
   if (stall.host > 0) causes.emplace_back(stall.host, "asking for copies holds up the launches");
   std::stable_sort(causes.begin(), causes.end(),

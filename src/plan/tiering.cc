@@ -305,20 +305,30 @@ class Chooser {
   }
 
   // Packing shows what a choice really needs; what is missing then is left out twice as generously
-  // each time.
+  // each time, and half of what that was too much is taken back once.
   Tiering Fit(Moves moves) const {
+    const size_t all = candidates_[moves.slabs].size();
     uint64_t bytes = options_.budget;
-    size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves);
+    size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves), too_few = cold;
     Tiering tiering;
     for (int packings = 0; packings < kMaxPackings; ++packings) {
-      tiering = Finish(TiersWith(cold, moves.slabs), moves);
-      tiering.feasible = tiering.required_bytes <= options_.budget;
-      if (tiering.feasible || cold == candidates_[moves.slabs].size()) break;
+      tiering = FinishFitted(cold, moves);
+      if (tiering.feasible || cold == all) break;
       const uint64_t missing = std::max(tiering.required_bytes - options_.budget,
                                         moves.slabs ? tiering.slabs.slab_bytes : kRegionAlignment);
       bytes -= std::min(bytes, missing << packings);
+      too_few = cold;
       cold = FewestCold(cold + 1, bytes, moves);
     }
+    if (!tiering.feasible || cold <= too_few + 1) return tiering;
+    Tiering fewer = FinishFitted(too_few + (cold - too_few) / 2, moves);
+    return fewer.feasible && fewer.prediction.step_ms < tiering.prediction.step_ms ? fewer
+                                                                                   : tiering;
+  }
+
+  Tiering FinishFitted(size_t cold, Moves moves) const {
+    Tiering tiering = Finish(TiersWith(cold, moves.slabs), moves);
+    tiering.feasible = tiering.required_bytes <= options_.budget;
     return tiering;
   }
 
