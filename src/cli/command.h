@@ -23,6 +23,7 @@ struct Invocation {
 
 void AddRecord(Invocation& invocation);
 void AddPlan(Invocation& invocation);
+void AddPack(Invocation& invocation);
 void AddRun(Invocation& invocation);
 void AddVerify(Invocation& invocation);
 void AddReport(Invocation& invocation);

@@ -36,6 +36,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   AddRecord(invocation);
   AddPlan(invocation);
+  AddPack(invocation);
   AddRun(invocation);
   AddVerify(invocation);
   AddReport(invocation);

@@ -20,8 +20,6 @@ constexpr int kPatience = 24;
 using Order = std::vector<uint32_t>;
 enum class Fit { kFirst, kBest };
 
-uint64_t Rounded(const Item& item) { return AlignUp(item.bytes, kBlockAlignment); }
-
 uint64_t LifeTime(const Item& item) {
   uint64_t sum = 0;
   for (const Interval& i : item.live) sum += i.empty() ? 0 : i.end - i.begin;
@@ -47,8 +45,8 @@ Peak FindPeak(const std::vector<Item>& items) {
   for (const Item& item : items) {
     for (const Interval& i : item.live) {
       if (i.empty()) continue;
-      changes.emplace_back(i.begin, int64_t(Rounded(item)));
-      changes.emplace_back(i.end, -int64_t(Rounded(item)));
+      changes.emplace_back(i.begin, int64_t(RoundedBytes(item)));
+      changes.emplace_back(i.end, -int64_t(RoundedBytes(item)));
     }
   }
   std::sort(changes.begin(), changes.end());  // at one moment frees come first
@@ -87,7 +85,7 @@ class PlacedItems {
   }
 
   void Add(uint32_t item, uint64_t offset) {
-    const Placed placed{offset, offset + Rounded(items_[item]), item};
+    const Placed placed{offset, offset + RoundedBytes(items_[item]), item};
     size_t next = 0;
     for (const auto& [first, last] : spans_[item]) {
       for (size_t b = std::max(first, next); b < last; ++b) {
@@ -101,7 +99,7 @@ class PlacedItems {
   // The offset for `item`: the lowest gap, or the smallest that is large enough.
   uint64_t Place(uint32_t item, Fit fit) {
     CollectNeighbours(item);
-    const uint64_t bytes = Rounded(items_[item]), alignment = items_[item].alignment;
+    const uint64_t bytes = RoundedBytes(items_[item]), alignment = items_[item].alignment;
     uint64_t top = 0, best = 0, best_gap = std::numeric_limits<uint64_t>::max();
     for (const Placed& placed : neighbours_) {
       const uint64_t from = AlignUp(top, alignment);
@@ -186,6 +184,7 @@ class Packer {
       }
     }
     Improve(best_order, best_fit);
+    best_.bound = peak_.bytes;
     return best_;
   }
 
@@ -200,14 +199,14 @@ class Packer {
     uint64_t top = 0;
     for (uint32_t i = 0; i < stacked_; ++i) {
       packing.offsets[i] = AlignUp(top, items_[i].alignment);
-      top = packing.offsets[i] + Rounded(items_[i]);
+      top = packing.offsets[i] + RoundedBytes(items_[i]);
       placed_.Add(i, packing.offsets[i]);
     }
     packing.peak = top;
     for (uint32_t i : order) {
       packing.offsets[i] = placed_.Place(i, fit);
       placed_.Add(i, packing.offsets[i]);
-      packing.peak = std::max(packing.peak, packing.offsets[i] + Rounded(items_[i]));
+      packing.peak = std::max(packing.peak, packing.offsets[i] + RoundedBytes(items_[i]));
     }
     last_ = std::move(packing);
     if (last_.peak >= best_.peak) return false;
@@ -225,7 +224,7 @@ class Packer {
                        [&](uint32_t a, uint32_t b) { return key(items_[a]) > key(items_[b]); });
       return order;
     };
-    auto area = [](const Item& i) { return double(Rounded(i)) * double(LifeTime(i)); };
+    auto area = [](const Item& i) { return double(RoundedBytes(i)) * double(LifeTime(i)); };
     auto at_peak = [this](const Item& i) {
       return (i.live[0].begin <= peak_.time && peak_.time < i.live[0].end) ||
              (i.live[1].begin <= peak_.time && peak_.time < i.live[1].end);
@@ -237,8 +236,8 @@ class Packer {
         sorted([&](const Item& i) {
           return std::pair(at_peak(i), at_peak(i) ? double(LifeTime(i)) : area(i));
         }),
-        sorted([](const Item& i) { return std::pair(Rounded(i), LifeTime(i)); }),
-        sorted([](const Item& i) { return std::pair(LifeTime(i), Rounded(i)); }),
+        sorted([](const Item& i) { return std::pair(RoundedBytes(i), LifeTime(i)); }),
+        sorted([](const Item& i) { return std::pair(LifeTime(i), RoundedBytes(i)); }),
         sorted([](const Item& i) { return -double(i.live[0].begin); }),
         // Gaps that only fit unaligned are for what may lie anywhere.
         sorted([&](const Item& i) { return std::pair(i.alignment, area(i)); }),
@@ -254,7 +253,7 @@ class Packer {
     last_ = best_;
     for (int in_vain = 0; in_vain < kPatience && !Finished();) {
       for (uint32_t i : order) {
-        if (last_.offsets[i] + Rounded(items_[i]) > peak_.bytes) place[i] *= 0.5;
+        if (last_.offsets[i] + RoundedBytes(items_[i]) > peak_.bytes) place[i] *= 0.5;
       }
       std::stable_sort(order.begin(), order.end(),
                        [&](uint32_t a, uint32_t b) { return place[a] < place[b]; });
@@ -272,6 +271,10 @@ class Packer {
 };
 
 }  // namespace
+
+uint64_t RoundedBytes(const Item& item) {
+  return AlignUp(item.bytes, std::min(item.alignment, kBlockAlignment));
+}
 
 uint64_t MaxLive(const std::vector<Item>& items) { return FindPeak(items).bytes; }
 
