@@ -43,9 +43,9 @@ uint64_t MaxLive(const std::vector<Item>& items);
 // The first `stacked` items lie one behind the other from 0 on, in their order; the others go
 // wherever nothing that lives at the same time is in the way. Tries several greedy orders, then
 // moves those items forward that stick out above MaxLive, and keeps the best. `work` bounds the
-// comparisons (about 3e8 a second), not the seconds, so that equal input gives equal output on
+// comparisons (about 5e7 a second), not the seconds, so that equal input gives equal output on
 // every machine; the first order is always completed.
-Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work = 300'000'000);
+Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work = 25'000'000);
 
 }  // namespace ebt::plan
 

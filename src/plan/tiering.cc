@@ -18,7 +18,7 @@ constexpr double kLongLife = 0.25;
 constexpr int kMaxPackings = 8;
 // The same for stays of slabs, which may exceed the least by this much.
 constexpr int kMaxSlabPackings = 6;
-constexpr double kTightEnough = 1.01;
+constexpr double kTightEnough = 1.0015;
 
 constexpr int kLastResort = 3;  // of Candidate::rank, the largest
 
