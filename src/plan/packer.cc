@@ -12,7 +12,10 @@
 namespace ebt::plan {
 namespace {
 
+// The orders that serve most training steps; they are improved before the others are tried.
+constexpr int kFirstOrders = 3;
 // Rounds of moving items forward without a gain after which the packing is taken as it is.
+constexpr int kFirstPatience = 6;
 constexpr int kPatience = 24;
 
 using Order = std::vector<uint32_t>;
@@ -49,24 +52,32 @@ Peak FindPeak(const std::vector<Item>& items) {
 
 class Packer {
  public:
-  Packer(const std::vector<Item>& items, size_t stacked, uint64_t work)
-      : items_(items), stacked_(stacked), limit_(work), placed_(items), peak_(FindPeak(items)) {
+  Packer(const std::vector<Item>& items, size_t stacked, uint64_t work, uint64_t enough)
+      : items_(items),
+        stacked_(stacked),
+        limit_(work),
+        placed_(items),
+        peak_(FindPeak(items)),
+        enough_(std::max(peak_.bytes, enough)) {
     best_.peak = std::numeric_limits<uint64_t>::max();
   }
 
   Packing Run() {
-    Order best_order;
-    for (const Order& order : Orders()) {
-      if (!best_order.empty() && Finished()) break;
-      if (Try(order)) best_order = order;
-    }
-    Improve(best_order);
+    const std::vector<Order> orders = Orders();
+    TryAll(orders.begin(), orders.begin() + kFirstOrders);
+    Improve(kFirstPatience);
+    TryAll(orders.begin() + kFirstOrders, orders.end());
+    Improve(kPatience);
     best_.bound = peak_.bytes;
-    return best_;
+    return std::move(best_);
   }
 
  private:
-  bool Finished() const { return placed_.work() > limit_ || best_.peak <= peak_.bytes; }
+  bool Finished() const { return placed_.work() > limit_ || best_.peak <= enough_; }
+
+  void TryAll(std::vector<Order>::const_iterator order, std::vector<Order>::const_iterator end) {
+    for (; order != end && (best_order_.empty() || !Finished()); ++order) Try(*order);
+  }
 
   // Whether this order was better than all before.
   bool Try(const Order& order) {
@@ -88,6 +99,7 @@ class Packer {
     last_ = std::move(packing);
     if (last_.peak >= best_.peak) return false;
     best_ = last_;
+    best_order_ = order;
     return true;
   }
 
@@ -106,18 +118,25 @@ class Packer {
       return (i.live[0].begin <= peak_.time && peak_.time < i.live[0].end) ||
              (i.live[1].begin <= peak_.time && peak_.time < i.live[1].end);
     };
+    // Of what makes the peak nothing must stick out; the rest then fills the slopes around it.
+    const auto peak_first = [&](auto key_at_peak, auto key) {
+      return sorted([=](const Item& i) {
+        return std::pair(at_peak(i), double(at_peak(i) ? key_at_peak(i) : key(i)));
+      });
+    };
+    const auto size = [](const Item& i) { return double(RoundedBytes(i)); };
+    const auto lifetime = [](const Item& i) { return double(LifeTime(i)); };
     return {
         // What is large finds no gap later on; what is small finds one everywhere.
         sorted([](const Item& i) { return std::pair(RoundedBytes(i), LifeTime(i)); }),
-        // What makes the peak leaves no gap there; the rest then fills the slopes around it.
-        sorted([&](const Item& i) {
-          return std::pair(at_peak(i), at_peak(i) ? double(LifeTime(i)) : area(i));
-        }),
+        peak_first(area, size),
+        peak_first(lifetime, area),
         sorted(area),
-        sorted([&](const Item& i) { return std::pair(at_peak(i), area(i)); }),
+        peak_first(area, area),
+        peak_first(lifetime, size),
+        peak_first(size, size),
         // Gaps that only fit unaligned are for what may lie anywhere.
         sorted([&](const Item& i) { return std::pair(i.alignment, area(i)); }),
-        sorted([&](const Item& i) { return std::pair(i.alignment, -double(i.live[0].begin)); }),
         sorted([&](const Item& i) { return std::tuple(at_peak(i), i.alignment, area(i)); }),
         sorted([](const Item& i) { return std::pair(LifeTime(i), RoundedBytes(i)); }),
         sorted([](const Item& i) { return -double(i.live[0].begin); }),
@@ -125,11 +144,12 @@ class Packer {
   }
 
   // Lets the items that stick out above the bound choose their place earlier, again and again.
-  void Improve(Order order) {
+  void Improve(int patience) {
+    Order order = best_order_;
     std::vector<double> place(items_.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = double(i + 1);
     last_ = best_;
-    for (int in_vain = 0; in_vain < kPatience && !Finished();) {
+    for (int in_vain = 0; in_vain < patience && !Finished();) {
       for (uint32_t i : order) {
         if (last_.offsets[i] + RoundedBytes(items_[i]) > peak_.bytes) place[i] *= 0.5;
       }
@@ -144,7 +164,9 @@ class Packer {
   uint64_t limit_;
   OccupiedSpace placed_;
   Peak peak_;
+  uint64_t enough_;
   Packing best_, last_;
+  Order best_order_;
 };
 
 }  // namespace
@@ -155,9 +177,9 @@ uint64_t RoundedBytes(const Item& item) {
 
 uint64_t MaxLive(const std::vector<Item>& items) { return FindPeak(items).bytes; }
 
-Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work) {
+Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work, uint64_t enough) {
   if (items.empty()) return {};
-  return Packer(items, std::min(stacked, items.size()), work).Run();
+  return Packer(items, std::min(stacked, items.size()), work, enough).Run();
 }
 
 }  // namespace ebt::plan

@@ -40,12 +40,16 @@ uint64_t RoundedBytes(const Item& item);
 // peak. O(n log n).
 uint64_t MaxLive(const std::vector<Item>& items);
 
+// Work of one packing: half a second, or one order where there are hundreds of thousands of items.
+inline constexpr uint64_t kPackWork = 25'000'000;
+
 // The first `stacked` items lie one behind the other from 0 on, in their order; the others go
 // wherever nothing that lives at the same time is in the way. Tries several greedy orders, then
 // moves those items forward that stick out above MaxLive, and keeps the best. `work` bounds the
 // comparisons (about 5e7 a second), not the seconds, so that equal input gives equal output on
-// every machine; the first order is always completed.
-Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work = 25'000'000);
+// every machine; the first order is always completed. Below a peak of `enough` nothing is gained.
+Packing Pack(const std::vector<Item>& items, size_t stacked, uint64_t work = kPackWork,
+             uint64_t enough = 0);
 
 }  // namespace ebt::plan
 

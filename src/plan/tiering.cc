@@ -18,7 +18,7 @@ constexpr double kLongLife = 0.25;
 constexpr int kMaxPackings = 8;
 // The same for stays of slabs, which may exceed the least by this much.
 constexpr int kMaxSlabPackings = 6;
-constexpr double kTightEnough = 1.0015;
+constexpr double kTightEnough = 1.0005;
 
 constexpr int kLastResort = 3;  // of Candidate::rank, the largest
 
@@ -220,7 +220,7 @@ class Chooser {
   Tiering WithSlabs(const std::vector<Tier>& wanted) const {
     Tiering best;
     uint64_t keep_free = 0;
-    for (int packings = 0, in_vain = 0; packings < kMaxSlabPackings && in_vain < 2; ++packings) {
+    for (int packings = 0, in_vain = 0; packings < kMaxSlabPackings && in_vain < 3; ++packings) {
       Tiering tiering{.tiers = wanted};
       tiering.slabs = MakeSlabSection(profile_, timeline_, behaviour_, wanted, clock_,
                                       options_.device, keep_free);
@@ -229,12 +229,13 @@ class Chooser {
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
           LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-      const uint64_t enough = uint64_t(kTightEnough * double(live)) + tiering.slabs.slab_bytes;
+      const uint64_t enough = AlignUp(uint64_t(kTightEnough * double(live)),
+                                      std::max<uint64_t>(1, tiering.slabs.slab_bytes));
       const bool better = packings == 0 || bytes < best.layout.warm_bytes;
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      keep_free += bytes - enough;
+      keep_free += keep_free + bytes - enough;
     }
     return best;
   }
