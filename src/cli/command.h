@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "src/cli/exit_codes.h"
 
 namespace ebt::cli {
+
+// What a sub-command ends with that could not do its work: says why in one line.
+int Fail(const absl::Status& status);
 
 // One parsed command line.
 struct Invocation {
@@ -23,6 +27,7 @@ struct Invocation {
 
 void AddRecord(Invocation& invocation);
 void AddPlan(Invocation& invocation);
+void AddPack(Invocation& invocation);
 void AddRun(Invocation& invocation);
 void AddVerify(Invocation& invocation);
 void AddSimulate(Invocation& invocation);

@@ -4,6 +4,12 @@
 #include "src/cli/command.h"
 
 namespace ebt::cli {
+
+int Fail(const absl::Status& status) {
+  Log(LogLevel::kError, "{}", Message(status));
+  return kOwnFailure;
+}
+
 namespace {
 
 constexpr const char* kDescription =
@@ -36,6 +42,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   AddRecord(invocation);
   AddPlan(invocation);
+  AddPack(invocation);
   AddRun(invocation);
   AddVerify(invocation);
   AddSimulate(invocation);

@@ -65,11 +65,6 @@ std::string CutNote(const profile::Profile& profile, const std::string& path) {
              : "";
 }
 
-int Fail(const absl::Status& status) {
-  Log(LogLevel::kError, "{}", std::string(status.message()));
-  return kOwnFailure;
-}
-
 absl::Status Named(const std::string& path, const absl::Status& status,
                    const profile::Profile& profile) {
   return absl::InvalidArgumentError(

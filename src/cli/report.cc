@@ -41,11 +41,6 @@ struct ReportOptions {
   pid_t live = 0;
 };
 
-int Fail(const absl::Status& status) {
-  Log(LogLevel::kError, "{}", Message(status));
-  return kOwnFailure;
-}
-
 void Show(const std::string& text) {
   fmt::print("{}", text);
   std::fflush(stdout);

@@ -5,7 +5,7 @@
 #include "src/plan/device.h"
 #include "src/plan/matcher.h"
 #include "src/plan/planner.h"
-#include "src/plan/play.h"
+#include "src/simulate/play.h"
 #include "src/plan/usable_plan.h"
 #include "src/profile/metadata.h"
 #include "src/profile/reader.h"
@@ -29,15 +29,15 @@ struct SimulateOptions {
 };
 
 // What `ebbtide run` makes of each allocation.
-plan::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
-                           const plan::PlayOptions& options) {
+simulate::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
+                           const simulate::PlayOptions& options) {
   uint64_t site = 0;
   plan::Matcher matcher(plan, [&site] { return site; });
-  const plan::SlotFinder find = [&](const profile::Block& block) {
+  const simulate::SlotFinder find = [&](const profile::Block& block) {
     site = block.site;
     return matcher.Next(block.bytes, block.fingerprint);
   };
-  return plan::PlayPlan(profile, plan, find, options);
+  return simulate::PlayPlan(profile, plan, find, options);
 }
 
 absl::Status Named(const std::string& path, const absl::Status& status) {
@@ -58,7 +58,7 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
   }
   if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
   absl::StatusOr<plan::PlanResult> result =
-      plan::MakePlan(plan::FirstSteps(profile, options.plan_steps), how);
+      plan::MakePlan(simulate::FirstSteps(profile, options.plan_steps), how);
   if (!result.ok()) return Named(options.profile, result.status());
   if (!result->summary.feasible) {
     return Named(options.profile, absl::FailedPreconditionError(result->summary.infeasible_reason));
@@ -76,9 +76,9 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
   }
   const absl::StatusOr<plan::Plan> plan = TakePlan(profile, options);
   if (!plan.ok()) return plan.status();
-  plan::PlayOptions play;
+  simulate::PlayOptions play;
   play.cold_on_device = options.cold == "off";
-  if (from > 0) play.from_event = plan::StepBegin(profile, from);
+  if (from > 0) play.from_event = simulate::StepBegin(profile, from);
   report::Simulation::Played played;
   played.source =
       options.plan_steps > 0 ? fmt::format("planned on the first {} steps", from) : options.plan;
@@ -92,11 +92,6 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
   return absl::OkStatus();
 }
 
-int Fail(const absl::Status& status) {
-  Log(LogLevel::kError, "{}", std::string(status.message()));
-  return kOwnFailure;
-}
-
 int Simulate(const SimulateOptions& options) {
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
   if (!profile.ok()) return Fail(profile.status());
@@ -107,10 +102,10 @@ int Simulate(const SimulateOptions& options) {
     if (!device.ok()) return Fail(device.status());
     report::SetDevice(*profile, *device, &simulation);
   }
-  for (plan::Policy policy : plan::kPolicies) {
-    if (options.policy != kEveryPolicy && options.policy != plan::PolicyName(policy)) continue;
+  for (simulate::Policy policy : simulate::kPolicies) {
+    if (options.policy != kEveryPolicy && options.policy != simulate::PolicyName(policy)) continue;
     simulation.policies.push_back(
-        plan::PlayBaseline(*profile, policy, {.capacity = simulation.capacity_bytes}));
+        simulate::PlayBaseline(*profile, policy, {.capacity = simulation.capacity_bytes}));
   }
   if (!options.plan.empty() || options.plan_steps > 0) {
     const absl::Status played = AddPlayedPlan(*profile, options, &simulation);
@@ -124,7 +119,7 @@ int Simulate(const SimulateOptions& options) {
 
 std::vector<std::string> PolicyNames() {
   std::vector<std::string> names = {kEveryPolicy};
-  for (plan::Policy policy : plan::kPolicies) names.emplace_back(plan::PolicyName(policy));
+  for (simulate::Policy policy : simulate::kPolicies) names.emplace_back(simulate::PolicyName(policy));
   return names;
 }
 

@@ -30,17 +30,18 @@ void ShareOffsets(const Timeline& timeline, const std::vector<uint64_t>& rooms,
 }
 
 // One region: its blocks in stacking order, then packed together with `stays`; offsets from its
-// begin.
+// begin. It is rounded up to `grain` in the end.
 Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
                   const Behaviour& behaviour, const std::vector<Tier>& tiers,
-                  std::vector<uint32_t> members, const std::vector<Item>& stays,
+                  std::vector<uint32_t> members, const std::vector<Item>& stays, uint64_t grain,
                   std::vector<uint64_t>& offsets) {
   auto persistent = [&](uint32_t i) { return timeline.lives[i].span == Span::kPersistent; };
   members = StackingOrder(timeline, behaviour, tiers, std::move(members));
   const size_t stacked = std::count_if(members.begin(), members.end(), persistent);
   Occupation occupation = Occupy(profile, timeline, members);
   occupation.items.insert(occupation.items.end(), stays.begin(), stays.end());
-  const Packing packing = Pack(occupation.items, stacked);
+  const uint64_t live = MaxLive(occupation.items);
+  const Packing packing = Pack(occupation.items, stacked, kPackWork, AlignUp(live, grain));
   const auto behind_blocks = packing.offsets.begin() + occupation.lives.size();
   std::vector<uint64_t> rooms(timeline.rooms.size(), kNoOffset);
   for (size_t i = 0; i < occupation.lives.size(); ++i) {
@@ -49,7 +50,7 @@ Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
     if (room != kNoRoom) rooms[room] = packing.offsets[i];
   }
   return {packing.peak,
-          MaxLive(occupation.items),
+          packing.bound,
           {behind_blocks, packing.offsets.end()},
           std::move(rooms)};
 }
@@ -118,12 +119,14 @@ Layout MakeLayout(const profile::Profile& profile, const Timeline& timeline,
   }
   Layout layout;
   layout.offsets.assign(tiers.size(), 0);
+  const uint64_t grain = std::max(kRegionAlignment, section.slab_bytes);
   Region device =
-      PackRegion(profile, timeline, behaviour, tiers, warm, section.stays, layout.offsets);
+      PackRegion(profile, timeline, behaviour, tiers, warm, section.stays, grain, layout.offsets);
   layout.warm_live_bytes = device.live;
   layout.stay_offsets = std::move(device.stay_offsets);
-  layout.warm_bytes = AlignUp(device.peak, std::max(kRegionAlignment, section.slab_bytes));
-  const Region rest = PackRegion(profile, timeline, behaviour, tiers, cold, {}, layout.offsets);
+  layout.warm_bytes = AlignUp(device.peak, grain);
+  const Region rest =
+      PackRegion(profile, timeline, behaviour, tiers, cold, {}, kRegionAlignment, layout.offsets);
   layout.cold_bytes = section.bytes() + AlignUp(rest.peak, kRegionAlignment);
   for (uint32_t i : cold) layout.offsets[i] += layout.warm_bytes + section.bytes();
   for (size_t i = 0; i < section.lives.size(); ++i) {

@@ -17,7 +17,7 @@ constexpr int kMaxPackings = 5;
 // The same for stays of slabs, which may exceed the least by this much where no budget says more.
 constexpr int kMaxSlabPackings = 6;
 constexpr int kMaxSlabPackingsOfBudget = 2;  // a budget can leave more out instead
-constexpr double kTightEnough = 1.01;
+constexpr double kTightEnough = 1.0005;
 // What swapping must save of a step to be worth its clearance and its pinned memory.
 constexpr double kWorthSwapping = 0.01;
 
@@ -251,20 +251,22 @@ class Chooser {
     Tiering best;
     uint64_t keep_free = 0;
     const int most = options_.budget > 0 ? kMaxSlabPackingsOfBudget : kMaxSlabPackings;
-    for (int packings = 0, in_vain = 0; packings < most && in_vain < 2; ++packings) {
+    for (int packings = 0, in_vain = 0; packings < most && in_vain < 3; ++packings) {
       Tiering tiering{.tiers = wanted};
       MakeSlabs(keep_free, tiering);
       tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, tiering.slabs);
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
           LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-      uint64_t enough = uint64_t(kTightEnough * double(live)) + tiering.slabs.slab_bytes;
+      uint64_t enough = AlignUp(uint64_t(kTightEnough * double(live)),
+                                std::max<uint64_t>(1, tiering.slabs.slab_bytes));
       if (options_.budget > 0) enough = std::max(room_, live);
       const bool better = packings == 0 || bytes < best.layout.warm_bytes;
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      keep_free += std::max(bytes - enough, best.slabs.slab_bytes);
+      keep_free += options_.budget > 0 ? std::max(bytes - enough, best.slabs.slab_bytes)
+                                       : keep_free + bytes - enough;
     }
     return best;
   }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/plan/baseline.h"
+#include "src/simulate/baseline.h"
 #include "src/plan/device.h"
-#include "src/plan/play.h"
+#include "src/simulate/play.h"
 #include "src/profile/types.h"
 
 namespace ebt::report {
@@ -21,7 +21,7 @@ struct Simulation {
     uint64_t from_step = 0;  // that figures begin with
     uint64_t planned_peak_bytes = 0;
     double native_step_ms = 0, predicted_step_ms = 0;
-    plan::PlayedPlan figures;
+    simulate::PlayedPlan figures;
     bool fits = true;  // within `capacity_bytes`
   };
 
@@ -32,7 +32,7 @@ struct Simulation {
   uint64_t budget_bytes = 0;       // 0: none was given
   uint64_t capacity_bytes = 0;     // what the process may have of the device
   std::string device;              // empty: the recorded one
-  std::vector<plan::Baseline> policies;
+  std::vector<simulate::Baseline> policies;
   std::optional<Played> plan;
 };
 

@@ -8,15 +8,15 @@ namespace ebt::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using plan::Baseline;
-using plan::PlayedPlan;
+using simulate::Baseline;
+using simulate::PlayedPlan;
 
 Json Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? Json() : Json(double(part) / double(whole));
 }
 
 Json PolicyObject(const Baseline& baseline) {
-  Json out = {{"policy", plan::PolicyName(baseline.policy)},
+  Json out = {{"policy", simulate::PolicyName(baseline.policy)},
               {"allocations", baseline.allocations},
               {"peak_live_bytes", baseline.peak_live_bytes},
               {"peak_allocated_bytes", baseline.peak_allocated_bytes},
@@ -31,7 +31,7 @@ Json PolicyObject(const Baseline& baseline) {
     out["refused_bytes"] = baseline.refused_bytes;
     out["refused_event"] = baseline.refused_at;
   }
-  if (baseline.policy == plan::Policy::kManaged) {
+  if (baseline.policy == simulate::Policy::kManaged) {
     out["moved_in_bytes"] = baseline.moved_in_bytes;
     out["moved_out_bytes"] = baseline.moved_out_bytes;
     out["fault_ms"] = baseline.fault_ms;
@@ -62,7 +62,7 @@ std::string Reason(const Simulation& simulation) {
   }
   for (const Baseline& baseline : simulation.policies) {
     if (baseline.fits) continue;
-    return fmt::format("{}: no memory for {} at event {}", plan::PolicyName(baseline.policy),
+    return fmt::format("{}: no memory for {} at event {}", simulate::PolicyName(baseline.policy),
                        FormatSize(baseline.refused_bytes), baseline.refused_at);
   }
   return "";

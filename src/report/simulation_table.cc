@@ -8,9 +8,9 @@
 namespace ebt::report {
 namespace {
 
-using plan::Baseline;
-using plan::PlayedPlan;
-using plan::Taker;
+using simulate::Baseline;
+using simulate::PlayedPlan;
+using simulate::Taker;
 
 constexpr size_t kSourceWidth = 60;
 
@@ -19,7 +19,7 @@ double RatioOf(uint64_t part, uint64_t whole) {
 }
 
 void PrintPolicy(const Baseline& baseline, Text& out) {
-  Print(out, "{:<12}{:>12}{:>9.3f}{:>14}{:>10}{:>8}{:>9}\n", plan::PolicyName(baseline.policy),
+  Print(out, "{:<12}{:>12}{:>9.3f}{:>14}{:>10}{:>8}{:>9}\n", simulate::PolicyName(baseline.policy),
         FormatSize(baseline.peak_reserved_bytes),
         RatioOf(baseline.peak_reserved_bytes, baseline.peak_live_bytes),
         FormatSize(baseline.peak_process_bytes), baseline.segments_made, baseline.segments_freed,
@@ -59,10 +59,10 @@ Simulation DescribeRecording(const profile::Profile& profile, const std::string&
   simulation.source = source;
   simulation.events = profile.events.size();
   simulation.sites = profile.sites.size();
-  simulation.steps = plan::CountSteps(profile);
+  simulation.steps = simulate::CountSteps(profile);
   simulation.budget_bytes = budget;
-  simulation.capacity_bytes = budget > 0 ? budget : plan::RecordedCapacity(profile);
-  const plan::Takers takers = plan::FindTakers(profile);
+  simulation.capacity_bytes = budget > 0 ? budget : simulate::RecordedCapacity(profile);
+  const simulate::Takers takers = simulate::FindTakers(profile);
   uint64_t live = 0;
   for (const profile::Event& event : profile.events) {
     const bool alloc = event.kind == profile::EventKind::kAlloc;

@@ -1,4 +1,4 @@
-#include "src/plan/baseline.h"
+#include "src/simulate/baseline.h"
 
 #include <gtest/gtest.h>
 

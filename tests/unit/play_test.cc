@@ -1,4 +1,4 @@
-#include "src/plan/play.h"
+#include "src/simulate/play.h"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ PlayedPlan Played(const profile::ProfileBuilder& program, const Plan& plan,
 PlayedPlan PlayedAsRun(const profile::Profile& profile, const Plan& plan,
                        const PlayOptions& options = {}) {
   uint64_t site = 0;
-  Matcher matcher(plan, [&site] { return site; });
+  plan::Matcher matcher(plan, [&site] { return site; });
   const SlotFinder find = [&](const profile::Block& block) {
     site = block.site;
     return matcher.Next(block.bytes, block.fingerprint);

@@ -9,8 +9,8 @@
 // chunk is first used, and keep it. Left out are which stream a range was freed in (it decides
 // between ranges of the dynamic part), and moves: a slab's stay has its memory from the beginning,
 // cold blocks lie on the host.
-#ifndef EBBTIDE_SRC_PLAN_PLAY_H_
-#define EBBTIDE_SRC_PLAN_PLAY_H_
+#ifndef EBBTIDE_SRC_SIMULATE_PLAY_H_
+#define EBBTIDE_SRC_SIMULATE_PLAY_H_
 
 #include <cstdint>
 #include <functional>
@@ -18,11 +18,11 @@
 #include "src/plan/plan.h"
 #include "src/profile/types.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 // The slot of the plan that an allocation is, NULL where the plan does not know it. Asked once of
 // each allocation that a run would look up, in their order.
-using SlotFinder = std::function<const Slot*(const profile::Block&)>;
+using SlotFinder = std::function<const plan::Slot*(const profile::Block&)>;
 
 struct PlayOptions {
   bool cold_on_device = false;  // EBBTIDE_COLD=off
@@ -46,7 +46,7 @@ struct PlayedPlan {
 };
 
 // `plan` has passed CheckPlan. O(events · log blocks).
-PlayedPlan PlayPlan(const profile::Profile& profile, const Plan& plan, const SlotFinder& find,
+PlayedPlan PlayPlan(const profile::Profile& profile, const plan::Plan& plan, const SlotFinder& find,
                     const PlayOptions& options = {});
 
 // The events up to the end of the first `steps` steps of the recording (profile/step_spans.h), with
@@ -60,6 +60,6 @@ uint64_t StepBegin(const profile::Profile& profile, uint64_t step);
 // How many there are.
 uint64_t CountSteps(const profile::Profile& profile);
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
 
-#endif  // EBBTIDE_SRC_PLAN_PLAY_H_
+#endif  // EBBTIDE_SRC_SIMULATE_PLAY_H_

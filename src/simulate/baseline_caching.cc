@@ -1,6 +1,6 @@
-#include "src/plan/baseline_caching.h"
+#include "src/simulate/baseline_caching.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 uint32_t CachingAllocator::Serve(uint8_t pool, uint16_t stream, uint64_t bytes) {
   uint32_t piece = TakeCached(pool, stream, bytes);
@@ -48,4 +48,4 @@ void CachingAllocator::Coalesce(uint32_t piece) {
   absorb(pieces_[piece].after);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

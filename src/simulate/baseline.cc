@@ -1,4 +1,4 @@
-#include "src/plan/baseline.h"
+#include "src/simulate/baseline.h"
 
 #include <algorithm>
 #include <map>
@@ -6,10 +6,10 @@
 #include <string>
 
 #include "src/base/units.h"
-#include "src/plan/baseline_allocator.h"
+#include "src/simulate/baseline_allocator.h"
 #include "src/profile/metadata.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 using profile::AllocKind;
@@ -200,4 +200,4 @@ Baseline PlayBaseline(const profile::Profile& profile, Policy policy,
   return Player(profile, policy, options).Play(options.fault_rate);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

@@ -5,18 +5,18 @@
 //     one with the lowest address;
 //   - what is freed becomes one piece with its free neighbours at once and stays with the
 //     allocator, until a growth finds no memory: then what is cached is given back, once.
-#ifndef EBBTIDE_SRC_PLAN_BASELINE_CACHING_H_
-#define EBBTIDE_SRC_PLAN_BASELINE_CACHING_H_
+#ifndef EBBTIDE_SRC_SIMULATE_BASELINE_CACHING_H_
+#define EBBTIDE_SRC_SIMULATE_BASELINE_CACHING_H_
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
 #include "src/base/units.h"
-#include "src/plan/baseline_allocator.h"
-#include "src/plan/baseline_pieces.h"
+#include "src/simulate/baseline_allocator.h"
+#include "src/simulate/baseline_pieces.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 class CachingAllocator : public BaselineAllocator {
  public:
@@ -53,6 +53,6 @@ class CachingAllocator : public BaselineAllocator {
   std::vector<uint32_t> piece_of_;  // by block
 };
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
 
-#endif  // EBBTIDE_SRC_PLAN_BASELINE_CACHING_H_
+#endif  // EBBTIDE_SRC_SIMULATE_BASELINE_CACHING_H_

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "src/base/units.h"
-#include "src/plan/baseline_allocator.h"
-#include "src/plan/baseline_ranges.h"
+#include "src/simulate/baseline_allocator.h"
+#include "src/simulate/baseline_ranges.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 constexpr uint64_t kPage = 2 * kMiB;
@@ -133,4 +133,4 @@ std::unique_ptr<BaselineAllocator> MakeManagedAllocator(DeviceMemory& device) {
   return std::make_unique<ManagedAllocator>(device);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

@@ -12,9 +12,9 @@
 #include <set>
 #include <tuple>
 
-#include "src/plan/baseline_caching.h"
+#include "src/simulate/baseline_caching.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 class ExpandableAllocator : public CachingAllocator {
@@ -150,4 +150,4 @@ std::unique_ptr<BaselineAllocator> MakeExpandableAllocator(DeviceMemory& device,
   return std::make_unique<ExpandableAllocator>(device, address_bytes);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

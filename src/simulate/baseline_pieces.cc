@@ -1,8 +1,8 @@
-#include "src/plan/baseline_pieces.h"
+#include "src/simulate/baseline_pieces.h"
 
 #include "src/base/units.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 uint32_t Pieces::New(const Piece& piece) {
   if (unused_.empty()) {
@@ -53,4 +53,4 @@ void Pieces::Absorb(uint32_t piece, uint32_t neighbour) {
   unused_.push_back(neighbour);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

@@ -1,13 +1,13 @@
-#include "src/plan/play.h"
+#include "src/simulate/play.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "src/base/units.h"
-#include "src/plan/baseline.h"
-#include "src/plan/baseline_ranges.h"
+#include "src/simulate/baseline.h"
+#include "src/simulate/baseline_ranges.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 using profile::AllocKind;
@@ -70,7 +70,7 @@ class Part {
 
 class PlanPlayer {
  public:
-  PlanPlayer(const profile::Profile& profile, const Plan& plan, const SlotFinder& find,
+  PlanPlayer(const profile::Profile& profile, const plan::Plan& plan, const SlotFinder& find,
              const PlayOptions& options)
       : profile_(profile),
         plan_(plan),
@@ -85,7 +85,7 @@ class PlanPlayer {
         dynamic_(0, kAddresses, kChunk),
         homes_(profile.blocks.size()) {
     if (options.cold_on_device) return;
-    for (const Slab& slab : plan.slabs) warm_.Back(slab.stay_offset, plan.slab_bytes);
+    for (const plan::Slab& slab : plan.slabs) warm_.Back(slab.stay_offset, plan.slab_bytes);
   }
 
   PlayedPlan Play() {
@@ -143,8 +143,8 @@ class PlanPlayer {
   }
 
   Home Serve(const profile::Block& block) {
-    const Slot* slot = find_(block);
-    const bool native = slot && slot->tier == Tier::kNative;
+    const plan::Slot* slot = find_(block);
+    const bool native = slot && slot->tier == plan::Tier::kNative;
     if (slot && !native) {
       const Home home = Place(*slot, block);
       Count(home.where == Where::kNowhere ? result_.occupied : result_.planned);
@@ -157,7 +157,7 @@ class PlanPlayer {
     return offset ? Home{where, *offset, true} : Home{Where::kDriver};
   }
 
-  Home Place(const Slot& slot, const profile::Block& block) {
+  Home Place(const plan::Slot& slot, const profile::Block& block) {
     if (slot.dynamic) {
       const std::optional<uint64_t> offset = warm_.Take(Rounded(block));
       return offset ? Home{Where::kWarm, *offset, true} : Home{};
@@ -167,7 +167,7 @@ class PlanPlayer {
           warm_.TakeLowest(Rounded(block), slot.offset, slot.offset + slot.room_bytes);
       return offset ? Home{Where::kWarm, *offset} : Home{};
     }
-    if (slot.tier != Tier::kCold)
+    if (slot.tier != plan::Tier::kCold)
       return warm_.TakeAt(slot.offset, Rounded(block)) ? Home{Where::kWarm, slot.offset} : Home{};
     if (!options_.cold_on_device) return {Where::kHost};
     const uint64_t offset = slot.offset - plan_.warm_bytes;
@@ -187,7 +187,7 @@ class PlanPlayer {
   }
 
   const profile::Profile& profile_;
-  const Plan& plan_;
+  const plan::Plan& plan_;
   const SlotFinder& find_;
   const PlayOptions options_;
   const Takers takers_;
@@ -200,9 +200,9 @@ class PlanPlayer {
 
 }  // namespace
 
-PlayedPlan PlayPlan(const profile::Profile& profile, const Plan& plan, const SlotFinder& find,
+PlayedPlan PlayPlan(const profile::Profile& profile, const plan::Plan& plan, const SlotFinder& find,
                     const PlayOptions& options) {
   return PlanPlayer(profile, plan, find, options).Play();
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

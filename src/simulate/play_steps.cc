@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/plan/play.h"
+#include "src/simulate/play.h"
 #include "src/profile/step_spans.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 std::vector<profile::StepSpan> Steps(const profile::Profile& profile) {
@@ -36,4 +36,4 @@ profile::Profile FirstSteps(const profile::Profile& profile, uint64_t steps) {
   return cut;
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

@@ -1,6 +1,6 @@
 // Segments of an address space, cut into pieces: what a caching allocator keeps books of.
-#ifndef EBBTIDE_SRC_PLAN_BASELINE_PIECES_H_
-#define EBBTIDE_SRC_PLAN_BASELINE_PIECES_H_
+#ifndef EBBTIDE_SRC_SIMULATE_BASELINE_PIECES_H_
+#define EBBTIDE_SRC_SIMULATE_BASELINE_PIECES_H_
 
 #include <cstdint>
 #include <limits>
@@ -9,7 +9,7 @@
 
 #include "absl/container/btree_map.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 inline constexpr uint32_t kNoPiece = std::numeric_limits<uint32_t>::max();
 
@@ -71,6 +71,6 @@ class FreePieces {
   Map pieces_;
 };
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
 
-#endif  // EBBTIDE_SRC_PLAN_BASELINE_PIECES_H_
+#endif  // EBBTIDE_SRC_SIMULATE_BASELINE_PIECES_H_

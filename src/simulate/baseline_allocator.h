@@ -1,13 +1,13 @@
 // What the baselines of baseline.h have in common: a device with so much memory, and an allocator
 // that takes its own from there.
-#ifndef EBBTIDE_SRC_PLAN_BASELINE_ALLOCATOR_H_
-#define EBBTIDE_SRC_PLAN_BASELINE_ALLOCATOR_H_
+#ifndef EBBTIDE_SRC_SIMULATE_BASELINE_ALLOCATOR_H_
+#define EBBTIDE_SRC_SIMULATE_BASELINE_ALLOCATOR_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 // Device memory as a driver hands it out, in bytes.
 class DeviceMemory {
@@ -88,6 +88,6 @@ std::unique_ptr<BaselineAllocator> MakeExpandableAllocator(DeviceMemory& device,
 std::unique_ptr<BaselineAllocator> MakePoolAllocator(DeviceMemory& device);
 std::unique_ptr<BaselineAllocator> MakeManagedAllocator(DeviceMemory& device);
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
 
-#endif  // EBBTIDE_SRC_PLAN_BASELINE_ALLOCATOR_H_
+#endif  // EBBTIDE_SRC_SIMULATE_BASELINE_ALLOCATOR_H_

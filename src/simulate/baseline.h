@@ -5,8 +5,8 @@
 // included. That are the stream-ordered blocks where there are any, else what was taken with
 // cuMemAlloc. What other libraries take beside the framework goes straight to the device: it
 // counts in `peak_process_bytes` and in nothing else.
-#ifndef EBBTIDE_SRC_PLAN_BASELINE_H_
-#define EBBTIDE_SRC_PLAN_BASELINE_H_
+#ifndef EBBTIDE_SRC_SIMULATE_BASELINE_H_
+#define EBBTIDE_SRC_SIMULATE_BASELINE_H_
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 #include "src/profile/types.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 enum class Policy : uint8_t {
   kNative,      // PyTorch's caching allocator
@@ -80,6 +80,6 @@ Takers FindTakers(const profile::Profile& profile);
 // BaselineOptions::capacity for the recorded device.
 uint64_t RecordedCapacity(const profile::Profile& profile);
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
 
-#endif  // EBBTIDE_SRC_PLAN_BASELINE_H_
+#endif  // EBBTIDE_SRC_SIMULATE_BASELINE_H_

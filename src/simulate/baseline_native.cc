@@ -4,9 +4,9 @@
 //   - a piece is split where at least 512 bytes would be left in the small pool, more than 1 MiB in
 //     the large one: what is less goes with the block;
 //   - a segment goes back to the device only when memory has run out and nothing lives in it.
-#include "src/plan/baseline_caching.h"
+#include "src/simulate/baseline_caching.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 class NativeAllocator : public CachingAllocator {
@@ -58,4 +58,4 @@ std::unique_ptr<BaselineAllocator> MakeNativeAllocator(DeviceMemory& device) {
   return std::make_unique<NativeAllocator>(device);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "src/base/units.h"
-#include "src/plan/baseline_allocator.h"
-#include "src/plan/baseline_ranges.h"
+#include "src/simulate/baseline_allocator.h"
+#include "src/simulate/baseline_ranges.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
-constexpr uint64_t kChunk = 32 * kMiB;
+constexpr uint64_t kPoolChunk = 32 * kMiB;
 
 class PoolAllocator : public BaselineAllocator {
  public:
@@ -53,8 +53,8 @@ class PoolAllocator : public BaselineAllocator {
   }
 
   bool Extend(uint64_t bytes) {
-    const uint64_t missing = AlignUp(bytes - free_.free_at_end(), kChunk);
-    if (!Reserve(missing, missing / kChunk)) return false;
+    const uint64_t missing = AlignUp(bytes - free_.free_at_end(), kPoolChunk);
+    if (!Reserve(missing, missing / kPoolChunk)) return false;
     free_.Grow(missing);
     return true;
   }
@@ -63,12 +63,12 @@ class PoolAllocator : public BaselineAllocator {
   void ReleaseChunks() {
     std::vector<Place> chunks;
     for (const auto& [offset, bytes] : free_.all()) {
-      const uint64_t begin = AlignUp(offset, kChunk), end = (offset + bytes) / kChunk * kChunk;
+      const uint64_t begin = AlignUp(offset, kPoolChunk), end = (offset + bytes) / kPoolChunk * kPoolChunk;
       if (begin < end) chunks.push_back({begin, end - begin});
     }
     for (const Place& place : chunks) {
       free_.TakeAt(place.offset, place.bytes);
-      Release(place.bytes, place.bytes / kChunk);
+      Release(place.bytes, place.bytes / kPoolChunk);
     }
   }
 
@@ -82,4 +82,4 @@ std::unique_ptr<BaselineAllocator> MakePoolAllocator(DeviceMemory& device) {
   return std::make_unique<PoolAllocator>(device);
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

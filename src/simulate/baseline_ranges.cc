@@ -1,9 +1,9 @@
-#include "src/plan/baseline_ranges.h"
+#include "src/simulate/baseline_ranges.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace ebt::plan {
+namespace ebt::simulate {
 
 void FreeRanges::Insert(uint64_t offset, uint64_t bytes) {
   ranges_[offset] = bytes;
@@ -81,4 +81,4 @@ uint64_t FreeRanges::free_at_end() const {
   return offset + bytes == size_ ? bytes : 0;
 }
 
-}  // namespace ebt::plan
+}  // namespace ebt::simulate
