@@ -49,10 +49,7 @@ Region PackRegion(const profile::Profile& profile, const Timeline& timeline,
     const uint32_t room = timeline.lives[occupation.lives[i]].room;
     if (room != kNoRoom) rooms[room] = packing.offsets[i];
   }
-  return {packing.peak,
-          packing.bound,
-          {behind_blocks, packing.offsets.end()},
-          std::move(rooms)};
+  return {packing.peak, packing.bound, {behind_blocks, packing.offsets.end()}, std::move(rooms)};
 }
 
 }  // namespace

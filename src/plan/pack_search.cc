@@ -15,7 +15,7 @@ constexpr double kWeightGrowth = 1.02;
 constexpr double kMostWeight = 1e100;
 constexpr uint64_t kNodesPerStop = 64;
 
-double LifeTime(const Item& item) {
+double LifeSpan(const Item& item) {
   double sum = 0;
   for (const Interval& i : item.live) sum += i.empty() ? 0 : double(i.end - i.begin);
   return sum;
@@ -26,7 +26,7 @@ double LifeTime(const Item& item) {
 PackSearch::PackSearch(const std::vector<Item>& items)
     : board_(items), ranks_(items.size()), seen_(board_.sections(), 0) {
   for (const Item& item : items) {
-    lifetimes_.push_back(LifeTime(item));
+    lifetimes_.push_back(LifeSpan(item));
     bytes_.push_back(RoundedBytes(item));
   }
 }

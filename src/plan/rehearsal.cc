@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/base/units.h"
-#include "src/plan/baseline_ranges.h"
+#include "src/plan/free_ranges.h"
 #include "src/plan/matcher.h"
 #include "src/plan/recorded_lives.h"
 

@@ -19,9 +19,9 @@ constexpr double kSettledMs = 1e-6;
 constexpr double kLaunchHostMs = 0.010;
 constexpr double kMoveHostMs = 0.028;
 
-class Play {
+class StepPlay {
  public:
-  explicit Play(const PlayedStep& step)
+  explicit StepPlay(const PlayedStep& step)
       : step_(step),
         link_(step.device),
         points_(step.clock.launch_ms.size()),
@@ -176,6 +176,6 @@ class Play {
 
 }  // namespace
 
-Prediction PlayStep(const PlayedStep& step) { return Play(step).Run(); }
+Prediction PlayStep(const PlayedStep& step) { return StepPlay(step).Run(); }
 
 }  // namespace ebt::plan

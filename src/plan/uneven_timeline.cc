@@ -25,7 +25,7 @@ using profile::StepKind;
 // makes the optimizer's state.
 constexpr double kSettlingPart = 0.01;
 // Steps that are asked where a persistent block is touched: the last so many.
-constexpr uint64_t kJudgedSteps = 16;
+constexpr uint64_t kJudgedSpans = 16;
 constexpr int64_t kBeforeAll = -1;
 
 // Where a block is freed: in which step, and behind which allocation of the envelope.
@@ -373,7 +373,7 @@ class UnevenBuilder {
   // Scanned words are evidence only (timeline.cc): a persistent block is touched by those functions
   // that touch it in most steps. Launches have no common numbers here.
   void DropChanceTouches() {
-    const uint64_t judged = std::min<uint64_t>(Steps(), kJudgedSteps);
+    const uint64_t judged = std::min<uint64_t>(Steps(), kJudgedSpans);
     if (judged < 3) return;
     const auto life_of = LivesOf(true);
     struct Votes {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "src/simulate/baseline.h"
 #include "src/plan/device.h"
-#include "src/simulate/play.h"
 #include "src/profile/types.h"
+#include "src/simulate/baseline.h"
+#include "src/simulate/play.h"
 
 namespace ebt::report {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "src/base/units.h"
-#include "src/simulate/baseline_allocator.h"
 #include "src/profile/metadata.h"
+#include "src/simulate/baseline_allocator.h"
 
 namespace ebt::simulate {
 namespace {

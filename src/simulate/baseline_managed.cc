@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "src/base/units.h"
+#include "src/plan/free_ranges.h"
 #include "src/simulate/baseline_allocator.h"
-#include "src/simulate/baseline_ranges.h"
 
 namespace ebt::simulate {
 namespace {
@@ -121,7 +121,7 @@ class ManagedAllocator : public BaselineAllocator {
     (newer == kNoPage ? newest_ : pages_[newer].older) = older;
   }
 
-  FreeRanges free_{kAddresses};
+  plan::FreeRanges free_{kAddresses};
   std::vector<Place> places_;  // by block
   std::vector<Page> pages_;
   uint32_t oldest_ = kNoPage, newest_ = kNoPage;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/base/units.h"
+#include "src/plan/free_ranges.h"
 #include "src/simulate/baseline_allocator.h"
-#include "src/simulate/baseline_ranges.h"
 
 namespace ebt::simulate {
 namespace {
@@ -63,7 +63,8 @@ class PoolAllocator : public BaselineAllocator {
   void ReleaseChunks() {
     std::vector<Place> chunks;
     for (const auto& [offset, bytes] : free_.all()) {
-      const uint64_t begin = AlignUp(offset, kPoolChunk), end = (offset + bytes) / kPoolChunk * kPoolChunk;
+      const uint64_t begin = AlignUp(offset, kPoolChunk),
+                     end = (offset + bytes) / kPoolChunk * kPoolChunk;
       if (begin < end) chunks.push_back({begin, end - begin});
     }
     for (const Place& place : chunks) {
@@ -72,7 +73,7 @@ class PoolAllocator : public BaselineAllocator {
     }
   }
 
-  FreeRanges free_{0};
+  plan::FreeRanges free_{0};
   std::vector<Place> places_;  // by block
 };
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "src/base/units.h"
+#include "src/plan/free_ranges.h"
 #include "src/simulate/baseline.h"
-#include "src/simulate/baseline_ranges.h"
 
 namespace ebt::simulate {
 namespace {
@@ -62,7 +62,7 @@ class Part {
   uint64_t grown_device_bytes() const { return grown_device_bytes_; }
 
  private:
-  FreeRanges free_;
+  plan::FreeRanges free_;
   const uint64_t first_bytes_, most_, chunk_;
   std::vector<bool> backed_;
   uint64_t first_device_bytes_ = 0, grown_device_bytes_ = 0;
@@ -78,7 +78,7 @@ class PlanPlayer {
         options_(options),
         takers_(FindTakers(profile)),
         warm_(plan.warm_bytes, plan.uneven ? kAddresses : plan.warm_bytes,
-              plan.uneven           ? kUnevenChunkBytes
+              plan.uneven           ? plan::kUnevenChunkBytes
               : plan.slab_bytes > 0 ? plan.slab_bytes
                                     : kChunk),
         cold_(plan.cold_bytes, plan.cold_bytes, kChunk),

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/simulate/play.h"
 #include "src/profile/step_spans.h"
+#include "src/simulate/play.h"
 
 namespace ebt::simulate {
 namespace {

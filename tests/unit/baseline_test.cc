@@ -4,7 +4,7 @@
 
 #include "tests/unit/training_profile.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
 using profile::AllocKind;
@@ -400,4 +400,4 @@ TEST(BaselineTest, EverythingThatIsFreedCanBeTakenAgain) {
 }
 
 }  // namespace
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

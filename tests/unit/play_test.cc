@@ -6,9 +6,12 @@
 #include "src/plan/planner.h"
 #include "tests/unit/training_profile.h"
 
-namespace ebt::plan {
+namespace ebt::simulate {
 namespace {
 
+using plan::Plan;
+using plan::Slot;
+using plan::Tier;
 using profile::AllocKind;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -166,7 +169,7 @@ TEST(PlayTest, FiguresBeginWhereTheyAreAskedToButMemoryKeepsItsPast) {
 
 TEST(PlayTest, ARunOfTheRecordedJobFindsEveryPlace) {
   profile::Training training({.layers = 4, .steps = 6});
-  const auto result = MakePlan(training.profile, {});
+  const auto result = plan::MakePlan(training.profile, {});
   ASSERT_TRUE(result.ok()) << result.status();
   const PlayedPlan played = PlayedAsRun(training.profile, result->plan);
   EXPECT_EQ(played.planned, training.profile.blocks.size());
@@ -180,7 +183,7 @@ TEST(PlayTest, APlanOfTheFirstStepsServesTheOthers) {
   ASSERT_EQ(steps, 8u);
   const profile::Profile half = FirstSteps(training.profile, steps / 2);
   EXPECT_EQ(CountSteps(half), 4u);
-  const auto result = MakePlan(half, {});
+  const auto result = plan::MakePlan(half, {});
   ASSERT_TRUE(result.ok()) << result.status();
   const PlayedPlan played = PlayedAsRun(training.profile, result->plan,
                                         {.from_event = StepBegin(training.profile, steps / 2)});
@@ -205,4 +208,4 @@ TEST(PlayTest, ACutRecordingEndsWithItsStepAndKeepsWhatLivesOn) {
 }
 
 }  // namespace
-}  // namespace ebt::plan
+}  // namespace ebt::simulate

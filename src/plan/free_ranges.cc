@@ -1,9 +1,9 @@
-#include "src/simulate/baseline_ranges.h"
+#include "src/plan/free_ranges.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace ebt::simulate {
+namespace ebt::plan {
 
 void FreeRanges::Insert(uint64_t offset, uint64_t bytes) {
   ranges_[offset] = bytes;
@@ -81,4 +81,4 @@ uint64_t FreeRanges::free_at_end() const {
   return offset + bytes == size_ ? bytes : 0;
 }
 
-}  // namespace ebt::simulate
+}  // namespace ebt::plan

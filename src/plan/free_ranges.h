@@ -1,6 +1,6 @@
 // What is free of an address range that begins at 0.
-#ifndef EBBTIDE_SRC_SIMULATE_BASELINE_RANGES_H_
-#define EBBTIDE_SRC_SIMULATE_BASELINE_RANGES_H_
+#ifndef EBBTIDE_SRC_PLAN_FREE_RANGES_H_
+#define EBBTIDE_SRC_PLAN_FREE_RANGES_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "absl/container/btree_map.h"
 
-namespace ebt::simulate {
+namespace ebt::plan {
 
 // Neighbouring free ranges are one. Sizes and offsets in bytes; what is taken is more than 0.
 class FreeRanges {
@@ -46,6 +46,6 @@ class FreeRanges {
   std::set<std::pair<uint64_t, uint64_t>> by_size_;  // size, offset
 };
 
-}  // namespace ebt::simulate
+}  // namespace ebt::plan
 
-#endif  // EBBTIDE_SRC_SIMULATE_BASELINE_RANGES_H_
+#endif  // EBBTIDE_SRC_PLAN_FREE_RANGES_H_
