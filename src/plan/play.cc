@@ -78,7 +78,9 @@ class PlanPlayer {
         options_(options),
         takers_(FindTakers(profile)),
         warm_(plan.warm_bytes, plan.uneven ? kAddresses : plan.warm_bytes,
-              plan.slab_bytes > 0 ? plan.slab_bytes : kChunk),
+              plan.uneven           ? kUnevenChunkBytes
+              : plan.slab_bytes > 0 ? plan.slab_bytes
+                                    : kChunk),
         cold_(plan.cold_bytes, plan.cold_bytes, kChunk),
         dynamic_(0, kAddresses, kChunk),
         homes_(profile.blocks.size()) {
@@ -156,6 +158,10 @@ class PlanPlayer {
   }
 
   Home Place(const Slot& slot, const profile::Block& block) {
+    if (slot.dynamic) {
+      const std::optional<uint64_t> offset = warm_.Take(Rounded(block));
+      return offset ? Home{Where::kWarm, *offset, true} : Home{};
+    }
     if (slot.variable()) {
       const std::optional<uint64_t> offset =
           warm_.TakeLowest(Rounded(block), slot.offset, slot.offset + slot.room_bytes);

@@ -260,6 +260,8 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
+  // Before anything follows a block's number.
+  if (auto status = RecordedLives().Read(profile); !status.ok()) return status;
   std::vector<profile::StepSpan> spans;
   auto steps = profile::FindSteadySteps(profile, &spans);
   const auto evaluations = std::count_if(spans.begin(), spans.end(), [](const auto& span) {

@@ -10,6 +10,7 @@
 #include "src/base/units.h"
 #include "src/plan/stays.h"
 #include "src/plan/uneven_check.h"
+#include "src/profile/step_spans.h"
 #include "src/profile/steps.h"
 
 namespace ebt::plan {
@@ -390,7 +391,8 @@ class Validation {
 absl::Status ValidatePlan(const profile::Profile& profile, const Plan& plan) {
   if (auto status = CheckPlan(plan); !status.ok()) return status;
   if (plan.uneven) return ValidateUneven(profile, plan);
-  const auto steps = profile::FindSteps(profile);
+  std::vector<profile::StepSpan> spans;
+  const auto steps = profile::FindSteadySteps(profile, &spans);
   if (!steps) return Broken("sequence", "no step repeats in the profile");
   if (steps->period != plan.step_launches) {
     return Broken("sequence", fmt::format("the recorded step has {} launches, the planned one {}",
