@@ -40,7 +40,7 @@ plan::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& pl
   return plan::PlayPlan(profile, plan, find, options);
 }
 
-absl::Status Named(const std::string& path, const absl::Status& status) {
+absl::Status InRecording(const std::string& path, const absl::Status& status) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", path, Message(status)));
 }
 
@@ -59,9 +59,10 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
   if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
   absl::StatusOr<plan::PlanResult> result =
       plan::MakePlan(plan::FirstSteps(profile, options.plan_steps), how);
-  if (!result.ok()) return Named(options.profile, result.status());
+  if (!result.ok()) return InRecording(options.profile, result.status());
   if (!result->summary.feasible) {
-    return Named(options.profile, absl::FailedPreconditionError(result->summary.infeasible_reason));
+    return InRecording(options.profile,
+                       absl::FailedPreconditionError(result->summary.infeasible_reason));
   }
   return std::move(result->plan);
 }
@@ -92,19 +93,19 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
   return absl::OkStatus();
 }
 
-int Fail(const absl::Status& status) {
+int FailToSimulate(const absl::Status& status) {
   Log(LogLevel::kError, "{}", std::string(status.message()));
   return kOwnFailure;
 }
 
 int Simulate(const SimulateOptions& options) {
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
-  if (!profile.ok()) return Fail(profile.status());
+  if (!profile.ok()) return FailToSimulate(profile.status());
   const uint64_t budget = options.budget.empty() ? 0 : *ParseSize(options.budget);
   report::Simulation simulation = report::DescribeRecording(*profile, options.profile, budget);
   if (!options.device.empty()) {
     const auto device = plan::FindDevice(options.device);
-    if (!device.ok()) return Fail(device.status());
+    if (!device.ok()) return FailToSimulate(device.status());
     report::SetDevice(*profile, *device, &simulation);
   }
   for (plan::Policy policy : plan::kPolicies) {
@@ -114,7 +115,7 @@ int Simulate(const SimulateOptions& options) {
   }
   if (!options.plan.empty() || options.plan_steps > 0) {
     const absl::Status played = AddPlayedPlan(*profile, options, &simulation);
-    if (!played.ok()) return Fail(played);
+    if (!played.ok()) return FailToSimulate(played);
   }
   fmt::print("{}", options.json ? report::SimulationJson(simulation) + "\n"
                                 : report::SimulationTable(simulation));
