@@ -10,7 +10,9 @@ from sides import Side
 from step_costs import NoDevice
 
 OF_ALLOCATORS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_ALLOCATOR")
-POOL = "backend:cudaMallocAsync"  # for PYTORCH_CUDA_ALLOC_CONF
+# For PYTORCH_CUDA_ALLOC_CONF.
+POOL = "backend:cudaMallocAsync"
+EXPANDABLE = "expandable_segments:True"
 
 
 def plain_environment():
@@ -29,10 +31,11 @@ def python():
 class RunSetup:
     """How a run of a job is started (see sides.Side).
 
-      native    with the framework's default allocator
-      recorded  under `ebbtide record --steps N`
-      marked    the same to the end, and the job tells where steps begin by ebbtide_step()
-      pool      natively, with PyTorch on the driver's pool as a recording has it
+      native      with the framework's default allocator
+      expandable  natively, with PyTorch's expandable segments
+      recorded    under `ebbtide record --steps N`
+      marked      the same to the end, and the job tells where steps begin by ebbtide_step()
+      pool        natively, with PyTorch on the driver's pool as a recording has it
     """
 
     def __init__(self, ebbtide, folder, steps=3, words=()):
@@ -54,11 +57,12 @@ class RunSetup:
         train = [python(), os.path.relpath(os.path.join(where.HERE, "workloads.py")), job,
                  *self.words, "--wait"]
         environment = plain_environment()
-        if mode == "pool":
-            environment["PYTORCH_CUDA_ALLOC_CONF"] = POOL
+        chosen = {"pool": POOL, "expandable": EXPANDABLE}.get(mode)
+        if chosen:
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = chosen
         if mode == "marked":
             train.append("--mark-steps")
-        if mode in ("native", "pool"):
+        if mode in ("native", "pool", "expandable"):
             return train, environment
         profile = self.file(mode, job, ".ebp")
         # Of marked steps the first few would do: here are all that another recording may have.

@@ -25,6 +25,7 @@ void AddRecord(Invocation& invocation);
 void AddPlan(Invocation& invocation);
 void AddRun(Invocation& invocation);
 void AddVerify(Invocation& invocation);
+void AddSimulate(Invocation& invocation);
 void AddReport(Invocation& invocation);
 void AddDoctor(Invocation& invocation);
 void AddEnv(Invocation& invocation);

@@ -38,6 +38,7 @@ int Main(int argc, char** argv) {
   AddPlan(invocation);
   AddRun(invocation);
   AddVerify(invocation);
+  AddSimulate(invocation);
   AddReport(invocation);
   AddDoctor(invocation);
   AddEnv(invocation);

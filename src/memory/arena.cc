@@ -1,5 +1,7 @@
 #include "src/memory/arena.h"
 
+#include <algorithm>
+
 #include "src/base/units.h"
 
 namespace ebt::memory {
@@ -24,6 +26,34 @@ Arena::Outcome Arena::Take(uint64_t bytes, CUstream stream, uint64_t* offset) {
   {
     MutexLock lock(&mutex_);
     pieces = map_.TakeBestFit(bytes, tag);
+  }
+  if (!pieces.empty()) *offset = pieces.front().offset;
+  return Finish(pieces, bytes, stream);
+}
+
+Arena::Outcome Arena::TakeWithin(uint64_t begin, uint64_t end, uint64_t bytes,
+                                 std::optional<CUstream> stream, uint64_t* offset) {
+  bytes = AlignUp(bytes, kBlockAlignment);
+  std::vector<Piece> pieces;
+  {
+    MutexLock lock(&mutex_);
+    pieces = map_.TakeLowest(bytes, begin, end);
+    if (!pieces.empty()) top_ = std::max(top_, pieces.front().offset + bytes);
+  }
+  if (!pieces.empty()) *offset = pieces.front().offset;
+  return Finish(pieces, bytes, stream);
+}
+
+Arena::Outcome Arena::TakeCompact(uint64_t floor, uint64_t bytes, std::optional<CUstream> stream,
+                                  uint64_t* offset) {
+  bytes = AlignUp(bytes, kBlockAlignment);
+  const StreamTag tag = stream ? ledger_.TagOf(*stream) : kIdle;
+  std::vector<Piece> pieces;
+  {
+    MutexLock lock(&mutex_);
+    pieces = map_.TakeBestFit(bytes, tag, std::max(floor, top_));
+    if (pieces.empty()) pieces = map_.TakeLowest(bytes, 0, map_.size());
+    if (!pieces.empty()) top_ = std::max(top_, pieces.front().offset + bytes);
   }
   if (!pieces.empty()) *offset = pieces.front().offset;
   return Finish(pieces, bytes, stream);

@@ -35,6 +35,13 @@ class Arena {
   Outcome TakeIdleAt(uint64_t offset, uint64_t bytes);
   // A block of `bytes` anywhere; *offset says where.
   Outcome Take(uint64_t bytes, CUstream stream, uint64_t* offset);
+  // The same at the lowest place within [begin, end). No stream: as TakeIdleAt.
+  Outcome TakeWithin(uint64_t begin, uint64_t end, uint64_t bytes, std::optional<CUstream> stream,
+                     uint64_t* offset);
+  // The same below `floor` or where a block has been before, if that has room; else the arena's
+  // used part grows, by as little as can be.
+  Outcome TakeCompact(uint64_t floor, uint64_t bytes, std::optional<CUstream> stream,
+                      uint64_t* offset);
 
   // The block's bytes may be used again in the order of `stream`.
   void Give(uint64_t offset, uint64_t bytes, CUstream stream);
@@ -63,6 +70,7 @@ class Arena {
   StreamLedger& ledger_;
   mutable Mutex mutex_;
   FreeMap map_ ABSL_GUARDED_BY(mutex_);
+  uint64_t top_ ABSL_GUARDED_BY(mutex_) = 0;  // the highest end of any block so far
 };
 
 }  // namespace ebt::memory

@@ -64,7 +64,22 @@ std::vector<Piece> FreeMap::TakeAt(uint64_t offset, uint64_t bytes) {
   return Remove(from, offset, bytes);
 }
 
-std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
+std::vector<Piece> FreeMap::TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end) {
+  if (bytes == 0) return {};
+  auto at = pieces_.upper_bound(begin);
+  if (at != pieces_.begin()) --at;
+  uint64_t run_begin = 0, run_end = 0;  // of pieces without a gap
+  for (; at != pieces_.end() && at->first < end; ++at) {
+    const uint64_t piece_end = std::min(end, at->first + at->second.bytes);
+    if (piece_end <= begin) continue;
+    if (at->first != run_end || run_end == 0) run_begin = std::max(begin, at->first);
+    run_end = piece_end;
+    if (run_end - run_begin >= bytes) return Remove(Holding(pieces_, run_begin), run_begin, bytes);
+  }
+  return {};
+}
+
+std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred, uint64_t limit) {
   if (bytes == 0) return {};
   struct Candidate {
     uint64_t offset = 0;
@@ -85,6 +100,7 @@ std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
     any_open = false;
   };
   for (const auto& [offset, rest] : pieces_) {
+    if (offset >= limit) break;
     if (offset != end) {
       close_own();
       close_any();
@@ -95,7 +111,7 @@ std::vector<Piece> FreeMap::TakeBestFit(uint64_t bytes, StreamTag preferred) {
     if (!any_open) any_begin = offset;
     own_open = own;
     any_open = true;
-    end = offset + rest.bytes;
+    end = std::min(limit, offset + rest.bytes);
   }
   close_own();
   close_any();

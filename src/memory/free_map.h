@@ -31,8 +31,12 @@ class FreeMap {
   std::vector<Piece> TakeAt(uint64_t offset, uint64_t bytes);
 
   // Takes `bytes` from the smallest free run that holds them, one that only `preferred` and
-  // nobody else may still be using before others. Empty: no run is large enough.
-  std::vector<Piece> TakeBestFit(uint64_t bytes, StreamTag preferred);
+  // nobody else may still be using before others. Empty: no run is large enough. Of a run that
+  // reaches behind `limit` only what lies before it counts.
+  std::vector<Piece> TakeBestFit(uint64_t bytes, StreamTag preferred, uint64_t limit = UINT64_MAX);
+
+  // Takes `bytes` at the lowest place within [begin, end). Empty: no run in it is large enough.
+  std::vector<Piece> TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end);
 
   // Gives a range back, to be used next in the order of `tag`.
   void Give(uint64_t offset, uint64_t bytes, StreamTag tag);

@@ -191,6 +191,7 @@ class SequenceCheck {
     const bool cold = slot.tier == Tier::kCold;
     const uint64_t begin = cold ? plan_.warm_bytes : 0;
     const uint64_t end = begin + (cold ? plan_.cold_bytes : plan_.warm_bytes);
+    if (slot.dynamic) return CheckRoom(i, end);
     if (slot.offset < begin || slot.offset > end || slot.bytes > end - slot.offset) {
       return Broken("bounds", fmt::format("{} is not within the {} region [{}, {})", Name(i),
                                           cold ? "cold" : "warm", begin, end));
@@ -208,8 +209,12 @@ class SequenceCheck {
     const Slot& slot = slots_[i];
     if (!slot.variable()) return absl::OkStatus();
     if (!in_step_ || slot.tier == Tier::kCold || !plan_.uneven) {
-      return Broken(
-          "room", fmt::format("{} has a room, but is no warm block of steps that differ", Name(i)));
+      return Broken("room",
+                    fmt::format("{} may vary, but is no warm block of steps that differ", Name(i)));
+    }
+    if (slot.dynamic) {
+      if (slot.offset == 0 && slot.room_bytes == 0) return absl::OkStatus();
+      return Broken("room", fmt::format("{} is dynamic and has a place", Name(i)));
     }
     if (slot.room_bytes % kBlockAlignment != 0 || slot.room_bytes < slot.bytes ||
         slot.room_bytes > end - slot.offset) {

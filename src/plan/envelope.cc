@@ -14,8 +14,9 @@ namespace {
 
 // How far two sequences are searched for where they agree again, in elements that one alone has.
 constexpr size_t kReach = 192;
-// What an agreement counts extra that ends with its first element: chance is likely.
-constexpr size_t kUnconfirmed = 8;
+// Elements that have to agree where two sequences seem to: of chains of equal symbols the first
+// ones agree by chance. Each that does not counts as one that a sequence alone has.
+constexpr size_t kConfirming = 8;
 // Places, in order of their begin, that one is tried to be joined with.
 constexpr size_t kNeighbours = 24;
 constexpr size_t kMostMembers = 256;
@@ -57,17 +58,24 @@ struct Resumed {
   size_t known = 0, step = 0;
 };
 
+// How many elements agree from there on, up to kConfirming. Both at their ends agree in all.
+size_t Agreeing(const Symbols& known, size_t i, const Symbols& step, size_t j) {
+  for (size_t agreeing = 0; agreeing < kConfirming; ++agreeing) {
+    const bool known_ends = i + agreeing == known.size(), step_ends = j + agreeing == step.size();
+    if (known_ends && step_ends) break;
+    if (known_ends || step_ends || known[i + agreeing] != step[j + agreeing]) return agreeing;
+  }
+  return kConfirming;
+}
+
 std::optional<Resumed> Resume(const Symbols& known, size_t i, const Symbols& step, size_t j,
                               Finder& finder) {
   std::optional<Resumed> best;
-  size_t least = kReach + 1;
+  size_t least = kReach + kConfirming;
   for (size_t b = 0; b < least && j + b < step.size(); ++b) {
     const size_t at = finder.Next(step[j + b], i);
     if (at == known.size()) continue;
-    const bool both_end = at + 1 == known.size() && j + b + 1 == step.size();
-    const bool goes_on =
-        at + 1 < known.size() && j + b + 1 < step.size() && known[at + 1] == step[j + b + 1];
-    const size_t cost = at - i + b + (both_end || goes_on ? 0 : kUnconfirmed);
+    const size_t cost = at - i + b + kConfirming - Agreeing(known, at, step, j + b);
     if (cost < least) least = cost, best = {at - i, b};
   }
   return best;

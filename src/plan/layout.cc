@@ -94,6 +94,7 @@ uint64_t LiveBytes(const profile::Profile& profile, const Timeline& timeline,
   for (uint32_t i = 0; i < tiers.size(); ++i) {
     const Unplanned why = timeline.lives[i].unplanned;
     if (why == Unplanned::kProbe || why == Unplanned::kElsewhere) continue;
+    if (why == Unplanned::kLoose) continue;  // counted by playing the plan
     if (std::find(wanted.begin(), wanted.end(), tiers[i]) != wanted.end()) members.push_back(i);
   }
   return MaxLive(Occupy(profile, timeline, members).items);

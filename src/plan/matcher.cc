@@ -8,7 +8,8 @@ namespace {
 
 bool Agrees(const Slot& slot, uint64_t bytes, uint64_t fingerprint) {
   if (slot.variable()) {
-    return bytes <= slot.room_bytes && fingerprint != 0 && slot.fingerprint == fingerprint;
+    return (slot.dynamic || bytes <= slot.room_bytes) &&
+           (slot.fingerprint == fingerprint || slot.fingerprint == 0);
   }
   return slot.bytes == bytes &&
          (slot.fingerprint == fingerprint || slot.fingerprint == 0 || fingerprint == 0);

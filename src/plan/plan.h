@@ -18,6 +18,10 @@
 
 namespace ebt::plan {
 
+// What device memory comes in where steps differ: smaller than elsewhere, since the part that grows
+// ends anywhere.
+inline constexpr uint64_t kUnevenChunkBytes = uint64_t{8} << 20;
+
 inline constexpr int kSchemaVersion = 3;
 
 enum class Tier : uint8_t { kHot, kWarm, kCold, kNative };
@@ -48,7 +52,10 @@ struct Slot {
   // Not 0: steps differ here, and the block, of any size up to this, takes the lowest free place in
   // [offset, offset + room_bytes). Several slots may share a room. `bytes` is the largest recorded.
   uint64_t room_bytes = 0;
-  bool variable() const { return room_bytes > 0; }
+  // Steps differ here, and no place of its own pays: the block, of any size, takes the smallest
+  // free run of the warm region and the dynamic part. There is no offset then.
+  bool dynamic = false;
+  bool variable() const { return room_bytes > 0 || dynamic; }
 };
 
 // The cold part's unit of moving: slab i is [i * slab_bytes, (i + 1) * slab_bytes) of it. On the
@@ -117,7 +124,8 @@ struct Plan {
   // Steps differ: launches and step_launches are those of one recorded step, and nothing moves at
   // them.
   bool uneven = false;
-  // Device memory for blocks without a place: what playing the recording by this plan took.
+  // Device memory behind the warm region, for blocks without a place: what playing the recording by
+  // this plan took.
   uint64_t dynamic_bytes = 0;
   std::vector<Slot> prologue;
   std::vector<Slot> step;

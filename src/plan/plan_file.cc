@@ -36,7 +36,10 @@ void AddSlot(const Slot& slot, Text& out) {
   fmt::format_to(to, ",\"ordinal\":{},\"bytes\":{}", slot.ordinal, slot.bytes);
   if (slot.stream != 0) fmt::format_to(to, ",\"stream\":{}", slot.stream);
   fmt::format_to(to, ",\"launch\":{},\"tier\":\"{}\"", slot.launch, TierName(slot.tier));
-  if (slot.tier != Tier::kNative) fmt::format_to(to, ",\"offset\":{}", slot.offset);
+  if (slot.tier != Tier::kNative && !slot.dynamic) {
+    fmt::format_to(to, ",\"offset\":{}", slot.offset);
+  }
+  if (slot.dynamic) fmt::format_to(to, ",\"dynamic\":true");
   if (slot.persistent) fmt::format_to(to, ",\"persistent\":true");
   if (slot.block_class != BlockClass::kOther) {
     fmt::format_to(to, ",\"class\":\"{}\"", ClassWord(slot.block_class));

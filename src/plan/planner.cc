@@ -17,6 +17,9 @@
 namespace ebt::plan {
 namespace {
 
+// Of the peak without places of its own for what a step makes: above that the envelope is planned.
+constexpr double kWorthAnEnvelope = 1.005;
+constexpr int kMostRounds = 3;
 // A step that takes longer than its bound by more than this needs a reason.
 constexpr double kNearBound = 0.05;
 
@@ -51,6 +54,12 @@ void AddSlots(const profile::Profile& profile, const Timeline& timeline, const B
     Slot slot = SlotOf(profile, timeline, life);
     slot.tier = tiering.tiers[i];
     slot.offset = tiering.layout.offsets[i];
+    const bool outlives = life.unplanned == Unplanned::kOutlives && timeline.uneven;
+    if (life.unplanned == Unplanned::kLoose || outlives) {
+      slot.tier = Tier::kWarm;
+      slot.dynamic = true;
+      slot.room_bytes = 0;
+    }
     slot.block_class = behaviour.traits[i].block_class;
     if (cold[i] != nullptr) {
       slot.use = cold[i]->use;
@@ -156,11 +165,6 @@ void SumTimes(const profile::Profile& profile, const Timeline& timeline, const B
                                   summary.bound_step_ms, kNearBound);
 }
 
-// What the recording asks of the dynamic part beside `plan`.
-uint64_t DynamicBytes(const profile::Profile& profile, Plan& plan) {
-  return AlignUp(Rehearse(profile, plan).dynamic_bytes, kRegionAlignment);
-}
-
 PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
                       const Behaviour& behaviour, const Tiering& tiering, const Plan& plan,
                       const PlanOptions& options) {
@@ -174,12 +178,14 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.predicted_peak_bytes = tiering.required_bytes;
   uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
   // The envelope of steps that differ is no step: what counts is what was live.
-  if (plan.uneven) device_live = std::min(device_live, timeline.recorded_planned_live);
+  if (plan.uneven && tiering.cold.empty()) device_live = timeline.recorded_live;
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
   summary.slab_bytes = tiering.slabs.bytes();
   summary.slabs = plan.slabs.size();
+  summary.uneven = plan.uneven;
+  summary.dynamic_bytes = plan.dynamic_bytes;
   SumTimes(profile, timeline, behaviour, tiering, plan, options, summary);
   summary.feasible = tiering.feasible;
   summary.infeasible_reason = tiering.infeasible_reason;
@@ -188,38 +194,61 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   return summary;
 }
 
+// Where steps differ the dynamic part is known only when there is a plan, and with a budget what it
+// takes is missing for the plan.
+PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timeline,
+                        const PlanOptions& options) {
+  const Behaviour behaviour = Judge(profile, timeline, options.weights, options.hot_threshold);
+  const StepClock clock = ReadClock(profile, timeline);
+  const uint64_t max_live = MaxLiveBytes(profile, timeline);
+  const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
+  const uint64_t overhead = used > max_live ? used - max_live : 0;
+  TieringOptions tiering_options{.budget = options.budget,
+                                 .overhead_bytes = overhead,
+                                 .hot_share = options.hot_share,
+                                 .warm_share = options.warm_share,
+                                 .pinned = options.pinned,
+                                 .excluded = options.excluded,
+                                 .device = options.device};
+  PlanResult result;
+  for (int round = 0; round < (timeline.uneven ? kMostRounds : 1); ++round) {
+    const Tiering tiering = ChooseTiers(profile, timeline, behaviour, clock, tiering_options);
+    result.plan = FillPlan(profile, timeline, behaviour, tiering, options);
+    Plan& plan = result.plan;
+    if (plan.uneven) {
+      plan.dynamic_bytes = AlignUp(Rehearse(profile, plan).dynamic_bytes, kRegionAlignment);
+    }
+    plan.overhead_bytes = overhead;
+    plan.native_step_ms = clock.step_ms;
+    plan.predicted_step_ms = tiering.prediction.step_ms;
+    plan.max_live_bytes = max_live;
+    plan.planned_peak_bytes =
+        plan.warm_bytes + tiering.transfers.most_device_bytes + plan.dynamic_bytes;
+    result.summary = Summarize(profile, timeline, behaviour, tiering, plan, options);
+    result.sites = SumSites(profile, timeline, behaviour, tiering);
+    const uint64_t counted = tiering_options.overhead_bytes - overhead;
+    if (options.budget == 0 || plan.dynamic_bytes <= counted) break;
+    tiering_options.overhead_bytes = overhead + plan.dynamic_bytes;
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<PlanResult> MakePlan(const profile::Profile& profile, const PlanOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   auto timeline = BuildTimeline(profile);
   if (!timeline.ok()) return timeline.status();
-  const Behaviour behaviour = Judge(profile, *timeline, options.weights, options.hot_threshold);
-  const StepClock clock = ReadClock(profile, *timeline);
-
-  const uint64_t max_live = MaxLiveBytes(profile, *timeline);
-  const uint64_t used = profile::Number(profile, "device_used_peak_bytes").value_or(0);
-  TieringOptions tiering_options{.budget = options.budget,
-                                 .overhead_bytes = used > max_live ? used - max_live : 0,
-                                 .hot_share = options.hot_share,
-                                 .warm_share = options.warm_share,
-                                 .pinned = options.pinned,
-                                 .excluded = options.excluded,
-                                 .device = options.device};
-  const Tiering tiering = ChooseTiers(profile, *timeline, behaviour, clock, tiering_options);
-
-  PlanResult result;
-  result.plan = FillPlan(profile, *timeline, behaviour, tiering, options);
-  Plan& plan = result.plan;
-  plan.overhead_bytes = tiering_options.overhead_bytes;
-  plan.native_step_ms = clock.step_ms;
-  plan.predicted_step_ms = tiering.prediction.step_ms;
-  plan.max_live_bytes = max_live;
-  plan.planned_peak_bytes = plan.warm_bytes + tiering.transfers.most_device_bytes;
-  if (plan.uneven) plan.dynamic_bytes = DynamicBytes(profile, plan);
-  plan.planned_peak_bytes += plan.dynamic_bytes;
-  result.summary = Summarize(profile, *timeline, behaviour, tiering, plan, options);
-  result.sites = SumSites(profile, *timeline, behaviour, tiering);
+  PlanResult result = PlanTimeline(profile, *timeline, options);
+  if (timeline->uneven) {
+    Loosen(*timeline);
+    PlanResult loose = PlanTimeline(profile, *timeline, options);
+    // The envelope of what was recorded holds for no other step: it has to be worth something.
+    const auto loose_peak = double(loose.plan.planned_peak_bytes);
+    if (loose_peak <= kWorthAnEnvelope * double(result.plan.planned_peak_bytes)) {
+      result = std::move(loose);
+    }
+  }
   result.summary.plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;

@@ -44,8 +44,10 @@ struct PlanSummary {
   uint64_t native_peak_bytes = 0;  // of the recorded process; max live where it was not recorded
   uint64_t max_live_bytes = 0;
   uint64_t planned_peak_bytes = 0;
-  double fragmentation = 1;  // planned peak / most live bytes of the device's blocks
-  uint64_t slab_bytes = 0;   // of it all slabs together; what lies there can be swapped
+  bool uneven = false;         // steps differ: nothing moves at launches
+  uint64_t dynamic_bytes = 0;  // of planned_peak_bytes: for blocks without a place
+  double fragmentation = 1;    // planned peak / most live bytes of the device's blocks
+  uint64_t slab_bytes = 0;     // of it all slabs together; what lies there can be swapped
   uint64_t slabs = 0;
   double native_step_ms = 0;
   double predicted_step_ms = 0;  // slabs swapped, other cold blocks managed

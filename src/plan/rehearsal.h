@@ -4,35 +4,11 @@
 #define EBBTIDE_SRC_PLAN_REHEARSAL_H_
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <optional>
 
 #include "src/plan/plan.h"
 #include "src/profile/types.h"
 
 namespace ebt::plan {
-
-// The free parts of [0, size). Addresses without memory: replay's own map (memory/free_map.h)
-// knows streams too, and gives the same places.
-class FreePlaces {
- public:
-  explicit FreePlaces(uint64_t size) {
-    if (size > 0) free_[0] = size;
-  }
-
-  bool TakeAt(uint64_t offset, uint64_t bytes);
-  // The lowest place within [begin, end).
-  std::optional<uint64_t> TakeLowest(uint64_t bytes, uint64_t begin, uint64_t end);
-  // A place in the smallest free run that is large enough.
-  std::optional<uint64_t> TakeBestFit(uint64_t bytes);
-  void Give(uint64_t offset, uint64_t bytes);
-
- private:
-  using Free = std::map<uint64_t, uint64_t>;  // offset -> bytes; no two touch
-  void Take(Free::iterator from, uint64_t offset, uint64_t bytes);
-  Free free_;
-};
 
 struct Rehearsal {
   uint64_t placed = 0;         // blocks that found their places
@@ -42,10 +18,11 @@ struct Rehearsal {
   uint64_t native_bytes = 0;   // most live at once that the plan leaves to the driver
 };
 
-// `plan` has passed CheckPlan. The whole recording is played; figures are of what happens from
-// event `from` on. Blocks without a place go where replay puts them: into the first
-// plan.dynamic_bytes of the dynamic part, where steps differ into what is free of the warm region,
-// else wherever the dynamic part has room. Equal input gives an equal result. O(events log blocks).
+// `plan` has passed CheckPlan. The whole recording is played; counts are of what happens from event
+// `from` on, dynamic_bytes is of the whole: what has grown stays. Blocks without a place go where
+// replay puts them: where steps differ into the smallest free run of the warm region and of what
+// has been used behind it, before that grows; else to the dynamic part. Equal input gives an equal
+// result. O(events log blocks) as long as rooms have few free runs.
 Rehearsal Rehearse(const profile::Profile& profile, const Plan& plan, uint64_t from = 0);
 
 }  // namespace ebt::plan

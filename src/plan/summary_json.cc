@@ -38,6 +38,8 @@ Json SummaryObject(const PlanSummary& summary) {
       {"native_peak_bytes", summary.native_peak_bytes},
       {"max_live_bytes", summary.max_live_bytes},
       {"planned_peak_bytes", summary.planned_peak_bytes},
+      {"dynamic_bytes", summary.dynamic_bytes},
+      {"uneven", summary.uneven},
       {"fragmentation", summary.fragmentation},
       {"slabs", summary.slabs},
       {"slab_bytes", summary.slab_bytes},

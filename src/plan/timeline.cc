@@ -279,6 +279,8 @@ bool IsConsistent(const Profile& profile) {
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
+  // Before anything follows a block's number.
+  if (auto status = RecordedLives().Read(profile); !status.ok()) return status;
   if (!IsConsistent(profile)) {
     return absl::DataLossError("an event names a block that does not live then: record anew");
   }

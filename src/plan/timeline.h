@@ -34,6 +34,7 @@ enum class Unplanned : uint8_t {
   kOutlives,   // a step's block that still lives when the next step makes it anew
   kElsewhere,  // on another device than the one that is planned for
   kEmpty,      // of zero bytes
+  kLoose,      // of steps that differ: it has no place of its own, but takes device memory
 };
 
 struct Touch {
@@ -94,6 +95,10 @@ struct Timeline {
 // found all the same (profile::FindStepSpans) the timeline is uneven (uneven_timeline.h). The error
 // of a profile without steps says what to do.
 absl::StatusOr<Timeline> BuildTimeline(const profile::Profile& profile);
+
+// Takes the blocks of an uneven step their places: where sizes go up and down against each other
+// what is free serves better than places as large as everything ever was.
+void Loosen(Timeline& timeline);
 
 }  // namespace ebt::plan
 

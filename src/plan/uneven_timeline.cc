@@ -422,6 +422,15 @@ class UnevenBuilder {
 
 }  // namespace
 
+void Loosen(Timeline& timeline) {
+  for (Lived& life : timeline.lives) {
+    if (life.span != Span::kStep || !timeline.Planned(life)) continue;
+    life.unplanned = Unplanned::kLoose;
+    life.room = kNoRoom;
+  }
+  timeline.rooms.clear();
+}
+
 absl::StatusOr<Timeline> BuildUnevenTimeline(const Profile& profile,
                                              const std::vector<profile::StepSpan>& spans) {
   return UnevenBuilder(profile, spans).Build();

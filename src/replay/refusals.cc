@@ -61,7 +61,8 @@ Snapshot Replayer::TakeSnapshot(Space& space) {
       plan.cold += bytes;
       continue;
     }
-    (block.arena == &space.dynamic() ? plan.dynamic : plan.planned) += bytes;
+    const bool beside = block.arena == &space.dynamic() || (plan_.uneven && block.site == 0);
+    (beside ? plan.dynamic : plan.planned) += bytes;
     SnapshotSite& site = sites[block.site];
     site.bytes += bytes;
     ++site.blocks;

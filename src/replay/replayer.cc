@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "src/base/log.h"
@@ -60,8 +61,8 @@ std::shared_ptr<Space> Replayer::CurrentSpace() {
 }
 
 absl::StatusOr<std::unique_ptr<Space>> Replayer::MakeSpace() {
-  auto space = Space::Create(
-      driver_, {plan_.warm_bytes, plan_.slab_bytes, options_.host_budget, options_.guard});
+  auto space = Space::Create(driver_, {plan_.warm_bytes, plan_.uneven, plan_.slab_bytes,
+                                       options_.host_budget, options_.guard});
   if (!space.ok()) return space;
   char name[256] = "";
   driver_.fn_cuDeviceGetName(name, sizeof(name) - 1, (*space)->device());
@@ -174,6 +175,7 @@ bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& re
   const ColdHome home = cold ? homes_->Of(slot) : ColdHome{false, slot.offset};
   Arena* arena = home.swapped ? space.swapped() : cold ? space.cold() : space.warm();
   if (!arena) return false;
+  if (slot.variable()) return PlaceVariable(space, slot, request, block);
   const auto take = [&] {
     return request.kind == EBT_ALLOC_LINEAR
                ? arena->TakeIdleAt(home.offset, request.bytes)
@@ -188,10 +190,27 @@ bool Replayer::PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& re
   return true;
 }
 
+bool Replayer::PlaceVariable(Space& space, const plan::Slot& slot, const ebt_alloc& request,
+                             Block* block) {
+  const std::optional<CUstream> stream =
+      request.kind == EBT_ALLOC_LINEAR ? std::nullopt : std::optional(request.stream);
+  uint64_t offset = 0;
+  const Arena::Outcome outcome =
+      slot.dynamic ? space.warm()->TakeCompact(plan_.warm_bytes, request.bytes, stream, &offset)
+                   : space.warm()->TakeWithin(slot.offset, slot.offset + slot.room_bytes,
+                                              request.bytes, stream, &offset);
+  if (outcome != Arena::Outcome::kServed) return false;
+  *block = {space.warm(), offset, request.bytes, nullptr, false, slot.site};
+  return true;
+}
+
 bool Replayer::PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block) {
   uint64_t offset = 0;
-  Arena& arena = space.dynamic();
-  if (arena.Take(request.bytes, request.stream, &offset) != Arena::Outcome::kServed) return false;
+  Arena& arena = plan_.uneven ? *space.warm() : space.dynamic();
+  const Arena::Outcome outcome =
+      plan_.uneven ? arena.TakeCompact(plan_.warm_bytes, request.bytes, request.stream, &offset)
+                   : arena.Take(request.bytes, request.stream, &offset);
+  if (outcome != Arena::Outcome::kServed) return false;
   *block = {&arena, offset, request.bytes, nullptr, false, 0};
   return true;
 }

@@ -160,6 +160,7 @@ class Replayer {
   void LaunchPoints(CUstream stream);
   void Perform(const std::vector<const Point*>& due, CUstream stream);
   bool PlaceAt(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
+  bool PlaceVariable(Space& space, const plan::Slot& slot, const ebt_alloc& request, Block* block);
   bool PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block);
   void Register(const Space& space, CUdeviceptr address, const Block& block);
   // Takes the block at `ptr` off the books; false: not ours. space: keeps its arena.

@@ -9,8 +9,17 @@
 #include "src/base/units.h"
 #include "src/driver/current_context.h"
 #include "src/driver/primary_context.h"
+#include "src/plan/plan.h"
 
 namespace ebt::replay {
+namespace {
+
+uint64_t WarmChunkBytes(const SpaceOptions& options) {
+  if (options.uneven) return plan::kUnevenChunkBytes;
+  return options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Space>> Space::Create(const DriverApi& driver,
                                                      const SpaceOptions& options) {
@@ -31,17 +40,16 @@ absl::Status Space::Build(CUdevice device, const SpaceOptions& options) {
   if (driver_.fn_cuDeviceGetDefaultMemPool(&default_pool_, device) != CUDA_SUCCESS)
     default_pool_ = nullptr;
   options_ = options;
-  if (options.warm_bytes > 0) {
-    auto warm =
-        OnDevice(options.warm_bytes,
-                 options.slab_bytes > 0 ? options.slab_bytes : memory::MappedRange::kChunkBytes);
+  size_t total = 0;
+  if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+    return absl::UnavailableError("the size of the device's memory is not known");
+  if (options.warm_bytes > 0 || options.uneven) {
+    const uint64_t behind = options.uneven ? AlignUp(total, 2 * kMiB) : 0;
+    auto warm = OnDevice(options.warm_bytes + behind, WarmChunkBytes(options));
     if (!warm.ok()) return warm.status();
     warm_ = *std::move(warm);
     warm_range_ = on_device_.back().range;
   }
-  size_t total = 0;
-  if (driver_.fn_cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
-    return absl::UnavailableError("the size of the device's memory is not known");
   auto dynamic = OnDevice(AlignUp(total, 2 * kMiB), memory::MappedRange::kChunkBytes);
   if (!dynamic.ok()) return dynamic.status();
   dynamic_ = *std::move(dynamic);

@@ -20,6 +20,7 @@ namespace ebt::replay {
 
 struct SpaceOptions {
   uint64_t warm_bytes = 0;
+  bool uneven = false;       // of the plan: the warm part goes on into the dynamic one
   uint64_t slab_bytes = 0;   // of the plan; 0: it has no slabs
   uint64_t host_budget = 0;  // bytes of host memory for cold blocks
   int* (*guard)() = nullptr;

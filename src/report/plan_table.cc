@@ -169,6 +169,11 @@ std::string PlanTable(const plan::PlanResult& result, size_t top_sites) {
   Print(out, "Recording  {} events, {} sites, {} whole steps of {} launches\n", summary.events,
         summary.sites, summary.steps, result.plan.step_launches);
   PrintPeak(result, out);
+  if (summary.uneven) {
+    Print(out,
+          "Steps differ: nothing moves at launches; {} of the peak for blocks without a place\n",
+          FormatSize(summary.dynamic_bytes));
+  }
   PrintTime(summary, out);
   PrintTiers(result, out);
   PrintClasses(slots, out);

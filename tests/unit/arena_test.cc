@@ -46,6 +46,38 @@ TEST_F(ArenaTest, RoundsBlocksUpAndCountsThem) {
   EXPECT_EQ(arena_->TakeAt(1024, 1, stream), Outcome::kServed);
 }
 
+TEST_F(ArenaTest, CompactBlocksFillWhatWasUsedBeforeItGrows) {
+  Make(2 * kChunk);
+  const CUstream stream = NewStream();
+  uint64_t offset = 1;
+  // Nothing has been used, but the floor is the caller's.
+  EXPECT_EQ(arena_->TakeCompact(2048, 1024, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 0u);
+  EXPECT_EQ(arena_->TakeCompact(2048, 1536, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 1024u) << "grows by 512 bytes, not by 1536";
+  EXPECT_EQ(arena_->TakeAt(4096, 512, stream), Outcome::kServed);
+  arena_->Give(0, 1024, stream);
+  // Two runs, 1024 bytes at 0 and 1536 at 2560: the smaller one that holds.
+  EXPECT_EQ(arena_->TakeCompact(2048, 1536, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 2560u);
+  EXPECT_EQ(arena_->TakeCompact(2048, 1000, std::nullopt, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 0u);
+}
+
+TEST_F(ArenaTest, BlocksWithinARangeTakeItsLowestPlaceOrNone) {
+  Make(kChunk);
+  const CUstream stream = NewStream();
+  uint64_t offset = 0;
+  EXPECT_EQ(arena_->TakeWithin(1024, 3072, 1024, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 1024u);
+  EXPECT_EQ(arena_->TakeWithin(1024, 3072, 1000, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 2048u);
+  EXPECT_EQ(arena_->TakeWithin(1024, 3072, 1, stream, &offset), Outcome::kOccupied);
+  arena_->Give(1024, 1024, stream);
+  EXPECT_EQ(arena_->TakeWithin(1024, 3072, 1, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 1024u);
+}
+
 TEST_F(ArenaTest, HoldsOnlyTheChunksThatBlocksLieIn) {
   const uint64_t before = DeviceBytes();
   Make(4 * kChunk);

@@ -185,6 +185,34 @@ TEST(FreeMapTest, BestFitFallsBackToARunOfSeveralOwners) {
       ElementsAre(Piece{1 * 512, 512, 2}, Piece{2 * 512, 512, 1}, Piece{3 * 512, 512, kIdle}));
 }
 
+TEST(FreeMapTest, BestFitCountsOfARunOnlyWhatLiesBeforeTheLimit) {
+  FreeMap map(16 * 512);
+  map.TakeAt(0, 8 * 512);
+  map.Give(1 * 512, 3 * 512, kIdle);
+  // The run from granule 8 on is 8 granules long, 2 of them before the limit.
+  EXPECT_THAT(map.TakeBestFit(2 * 512, 1, 10 * 512), ElementsAre(Piece{8 * 512, 2 * 512, kIdle}));
+  EXPECT_THAT(map.TakeBestFit(4 * 512, 1, 10 * 512), IsEmpty());
+  EXPECT_THAT(map.TakeBestFit(3 * 512, 1, 10 * 512), ElementsAre(Piece{1 * 512, 3 * 512, kIdle}));
+}
+
+TEST(FreeMapTest, LowestTakesTheFirstRunWithinTheRangeThatHolds) {
+  FreeMap map(16 * 512);
+  map.TakeAt(0, 16 * 512);
+  map.Give(0, 4 * 512, kIdle);
+  map.Give(6 * 512, 512, kIdle);
+  map.Give(8 * 512, 2 * 512, 1);  // of two owners, side by side
+  map.Give(10 * 512, 2 * 512, 2);
+  // Of the first run only granules 2 and 3 are in the range.
+  EXPECT_THAT(map.TakeLowest(3 * 512, 2 * 512, 16 * 512),
+              ElementsAre(Piece{8 * 512, 2 * 512, 1}, Piece{10 * 512, 512, 2}));
+  EXPECT_THAT(map.TakeLowest(2 * 512, 2 * 512, 16 * 512),
+              ElementsAre(Piece{2 * 512, 2 * 512, kIdle}));
+  EXPECT_THAT(map.TakeLowest(2 * 512, 4 * 512, 16 * 512), IsEmpty());
+  EXPECT_THAT(map.TakeLowest(512, 4 * 512, 6 * 512), IsEmpty());
+  EXPECT_THAT(map.TakeLowest(0, 0, 16 * 512), IsEmpty());
+  EXPECT_EQ(map.free_bytes(), (2 + 1 + 1) * 512u);
+}
+
 TEST(FreeMapTest, RestoreLeavesNoTraceOfATake) {
   FreeMap map(8 * 512);
   map.TakeAt(0, 8 * 512);

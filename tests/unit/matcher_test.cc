@@ -199,5 +199,61 @@ TEST_F(MatcherTest, AStepOfOneAllocationIsCountedEachTime) {
   }
 }
 
+// The same, of any size up to `room`.
+Slot Variable(uint64_t room, uint64_t site) {
+  Slot slot = Block(room, site);
+  slot.room_bytes = room;
+  return slot;
+}
+
+TEST_F(MatcherTest, AVariableSlotIsItsPlaceWhateverTheSize) {
+  Follow({}, {Block(100, 1), Variable(1024, 2), Block(300, 3)});
+  for (uint64_t bytes : {1024, 7, 512}) {
+    EXPECT_EQ(Allocate(100, 1), step(0));
+    EXPECT_EQ(Allocate(bytes, 2), step(1));
+    EXPECT_EQ(Allocate(300, 3), step(2));
+  }
+  EXPECT_EQ(sites_asked_, 0);
+  EXPECT_EQ(matcher_->steps(), 3u);
+}
+
+TEST_F(MatcherTest, ABlockLargerThanItsRoomIsKnownAllTheSame) {
+  // It does not fit, but the order goes on behind it.
+  Follow({}, {Variable(1024, 2), Variable(1024, 2), Block(300, 3)});
+  EXPECT_EQ(Allocate(2048, 2), step(0));
+  EXPECT_EQ(Allocate(500, 2), step(1));
+  EXPECT_EQ(Allocate(300, 3), step(2));
+  EXPECT_EQ(matcher_->missed(), 0u);
+}
+
+TEST_F(MatcherTest, AStepThatLeavesVariableSlotsOutGoesOnAtTheNearestOfTheSite) {
+  // An expert's chain is two blocks of sites 2 and 3; three experts, then site 4.
+  Follow({}, {Variable(1024, 2), Variable(1024, 3), Variable(1024, 2), Variable(1024, 3),
+              Variable(1024, 2), Variable(1024, 3), Block(300, 4)});
+  EXPECT_EQ(Allocate(10, 2), step(0));
+  EXPECT_EQ(Allocate(20, 3), step(1));
+  EXPECT_EQ(Allocate(300, 4), step(6));  // two had nothing to do
+  EXPECT_EQ(matcher_->steps(), 1u);
+  EXPECT_EQ(Allocate(30, 3), step(1));  // one less at the begin
+  EXPECT_EQ(Allocate(40, 2), step(2));
+  EXPECT_EQ(matcher_->missed(), 0u);
+}
+
+TEST_F(MatcherTest, AFixedSlotAheadOfAVariableOneOfTheSiteIsTheNearer) {
+  Follow({}, {Block(50, 1), Block(100, 2), Variable(1024, 2), Block(60, 1)});
+  EXPECT_EQ(Allocate(100, 2), step(1));
+  EXPECT_EQ(Allocate(60, 1), step(3));
+  EXPECT_EQ(Allocate(70, 2), step(2));  // no fixed one has this size
+}
+
+TEST_F(MatcherTest, ADynamicSlotIsKnownByItsPlaceAndSiteAlone) {
+  Slot anywhere = Block(100, 2);
+  anywhere.dynamic = true;
+  Follow({}, {Block(50, 1), anywhere});
+  EXPECT_EQ(Allocate(50, 1), step(0));
+  EXPECT_EQ(Allocate(uint64_t{1} << 40, 2), step(1));
+  EXPECT_EQ(sites_asked_, 0);
+}
+
 }  // namespace
 }  // namespace ebt::replay
