@@ -141,25 +141,21 @@ absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
                   Message(status), recordings.source));
 }
 
-int ExplainSite(const PlanCommandOptions& given, const Recordings& recordings,
-                const plan::PlanOptions& options, const plan::PlanResult& result) {
-  const auto site = plan::FindSite(plan::RecordedSites(recordings.profile), given.explain);
-  if (!site.ok()) return Fail(site.status());
-  const auto explanation = plan::Explain(recordings.profile, options, result, *site);
-  if (!explanation.ok()) return Fail(explanation.status());
-  fmt::print("{}{}",
-             given.json ? report::ExplainJson(*explanation) : report::ExplainTable(*explanation),
-             given.json ? "\n" : "");
+int PrintExplanation(const plan::Explanation& explanation, bool json) {
+  if (json) {
+    fmt::print("{}\n", report::ExplainJson(explanation));
+  } else {
+    fmt::print("{}", report::ExplainTable(explanation));
+  }
   std::fflush(stdout);
   return 0;
 }
 
-void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey,
-                 const std::string& device_note, bool json) {
+void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
   if (json) {
     fmt::print("{}\n", plan::SummaryJson(result.summary, survey));
   } else {
-    fmt::print("{}{}{}{}", report::PlanTable(result), device_note, device_note.empty() ? "" : "\n",
+    fmt::print("{}{}", report::PlanTable(result),
                survey == nullptr ? "" : report::RankTable(*survey));
   }
   std::fflush(stdout);
@@ -182,6 +178,21 @@ std::string OutputOf(const PlanCommandOptions& options, const Recordings& record
   return options.words.update.empty() ? DefaultOutput(recordings.source) : options.words.update;
 }
 
+int ExplainSite(const PlanCommandOptions& options) {
+  const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
+  if (!recordings.ok()) return Fail(recordings.status());
+  const profile::Profile& profile = recordings->profile;
+  const auto site = plan::FindSite(plan::RecordedSites(profile), options.explain);
+  if (!site.ok()) return Fail(site.status());
+  const auto request = ReadPlanRequest(options.words, profile, recordings->SeveralRanks());
+  if (!request.ok()) return Fail(request.status());
+  const auto result = MakeCheckedPlan(*recordings, request->options);
+  if (!result.ok()) return Fail(result.status());
+  const auto explanation = plan::Explain(profile, request->options, *result, *site);
+  if (!explanation.ok()) return Fail(explanation.status());
+  return PrintExplanation(*explanation, options.json);
+}
+
 int MakeAndWrite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
   if (!recordings.ok()) return Fail(recordings.status());
@@ -191,10 +202,7 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   request->options.source = recordings->source;
   auto result = MakeCheckedPlan(*recordings, request->options);
   if (!result.ok()) return Fail(result.status());
-  if (!options.explain.empty()) {
-    return ExplainSite(options, *recordings, request->options, *result);
-  }
-  PrintResult(*result, recordings->Survey(), request->device_note, options.json);
+  PrintResult(*result, recordings->Survey(), options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(
@@ -252,7 +260,9 @@ void AddPlan(Invocation& invocation) {
       "cannot be met.");
   plan->callback([&invocation, options] {
     if (invocation.has_command) throw CLI::ExtrasError({"--"});
-    invocation.action = [options] { return MakeAndWrite(*options); };
+    invocation.action = [options] {
+      return options->explain.empty() ? MakeAndWrite(*options) : ExplainSite(*options);
+    };
   });
 }
 

@@ -7,12 +7,11 @@
 #include "fmt/format.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
+#include "src/cli/device_option.h"
 #include "src/cli/options.h"
-#include "src/plan/device.h"
 #include "src/plan/hotness.h"
 #include "src/plan/plan_file.h"
 #include "src/plan/validator.h"
-#include "src/profile/metadata.h"
 
 namespace ebt::cli {
 namespace {
@@ -52,18 +51,6 @@ absl::Status AddEdits(const PlanWords& words, const std::vector<plan::Site>& sit
       return absl::InvalidArgumentError(fmt::format("--exclude {}: {}", site, Message(status)));
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status ReadDevice(const PlanWords& words, const profile::Profile& profile,
-                        plan::PlanOptions* options, std::string* note) {
-  if (words.device.empty()) {
-    options->device = plan::DeviceOfGpu(profile::Text(profile, "gpu"), note).speeds;
-    return absl::OkStatus();
-  }
-  const auto device = plan::FindDevice(words.device);
-  if (!device.ok()) return device.status();
-  options->device = device->speeds;
   return absl::OkStatus();
 }
 
@@ -121,10 +108,7 @@ void AddHotnessOptions(CLI::App& plan, PlanWords& words) {
 void AddPlanWords(CLI::App& plan, PlanWords& words) {
   AddSizeOption(&plan, "--budget", &words.budget,
                 "Device memory that the process may use, everything included (default: no limit)");
-  plan.add_option("--device", words.device,
-                  "Device that times are predicted for: a name such as h200, or a description "
-                  "written by `ebbtide doctor --measure` (default: the recorded GPU)")
-      ->type_name("NAME|FILE");
+  AddDeviceOption(&plan, &words.device);
   AddEditOptions(plan, words);
   AddHotnessOptions(plan, words);
 }
@@ -134,10 +118,6 @@ absl::StatusOr<PlanRequest> ReadPlanRequest(const PlanWords& words, const profil
   PlanRequest request;
   plan::PlanOptions& options = request.options;
   options.weights = plan::DefaultWeights(profile, several_ranks);
-  if (absl::Status status = ReadDevice(words, profile, &options, &request.device_note);
-      !status.ok()) {
-    return status;
-  }
   const std::vector<plan::Site> sites = plan::RecordedSites(profile);
   if (absl::Status status = ReadOld(words, sites, &request); !status.ok()) return status;
   if (!words.budget.empty()) options.budget = *ParseSize(words.budget);
@@ -150,6 +130,10 @@ absl::StatusOr<PlanRequest> ReadPlanRequest(const PlanWords& words, const profil
   }
   if (absl::Status status = AddEdits(words, sites, &options); !status.ok()) return status;
   if (request.old) plan::CountKept(*request.old, options, &request.update);
+  // Last, as it may have a line to say where nothing else is wrong.
+  const absl::StatusOr<plan::DeviceModel> device = ChooseDevice(words.device, profile);
+  if (!device.ok()) return device.status();
+  options.device = *device;
   return request;
 }
 

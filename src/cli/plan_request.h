@@ -32,8 +32,7 @@ void AddPlanWords(CLI::App& plan, PlanWords& words);
 struct PlanRequest {
   plan::PlanOptions options;
   std::optional<plan::Plan> old;
-  plan::Update update;      // what the older plan hands on
-  std::string device_note;  // whose figures times are predicted with, where that is not plain
+  plan::Update update;  // what the older plan hands on
 };
 
 // What the older plan says, and over it what the command line does. several_ranks: the profile is
