@@ -99,6 +99,9 @@ class Event:
     device: int = 0
     site: int = 0
     text: str = ""
+    symbol: tuple = ()   # of a launch: function, stream and shape; of a graph: its number
+    touched: tuple = ()  # blocks that a launch or a copy names; a copy's destination first
+    gpu_ms: float = 0.0  # of a mark
 
 
 def chunks(data):
@@ -135,9 +138,14 @@ class EventReader:
         code = self.data.varint()
         return code >> 1 if code & 1 else self.last - (code >> 1)
 
-    def skip_touched(self):
+    def touched(self):
+        if self.codes:
+            return tuple(self.named() for _ in range(self.data.varint()))
+        blocks, last = [], 0
         for _ in range(self.data.varint()):
-            self.data.varint()
+            last += self.data.signed()
+            blocks.append(last)
+        return tuple(blocks)
 
     def read(self):
         data = self.data
@@ -159,18 +167,18 @@ class EventReader:
         elif kind == FREE:
             event.block, _ = self.named(), data.varint()
         elif kind == LAUNCH:
-            data.varint(), data.varint(), data.fixed("Q")
-            self.skip_touched()
+            event.symbol = data.varint(), data.varint(), data.fixed("Q")
+            event.touched = self.touched()
         elif kind == COPY:
             event.copy_kind = data.fixed("B")
             event.bytes, _ = data.varint(), data.varint()
-            self.skip_touched()
+            event.touched = self.touched()
         elif kind == MARK:
-            data.varint(), data.fixed("d")
+            _, event.gpu_ms = data.varint(), data.fixed("d")
         elif kind == PHASE:
             event.text = data.string()
         elif kind == GRAPH:
-            data.varint(), data.varint()
+            event.symbol = "graph", data.varint(), data.varint()
         elif kind == FAILED:
             event.bytes, _ = data.varint(), data.varint()
         elif kind == EXPORTED:

@@ -10,6 +10,7 @@
 #include "src/cli/child.h"
 #include "src/cli/coverage.h"
 #include "src/cli/gpu_survey.h"
+#include "src/cli/measure.h"
 #include "src/cli/options.h"
 #include "src/cli/python_survey.h"
 
@@ -176,11 +177,13 @@ void AddDoctor(Invocation& invocation) {
   struct DoctorOptions {
     bool coverage = false;
     bool json = false;
+    bool measure = false;
+    std::string output;
   };
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor = invocation.app.add_subcommand(
       "doctor", "Show driver, devices, host memory, frameworks and hooks, and what to do");
-  SetSynopsis(doctor, "[--coverage [--json] -- CMD...]");
+  SetSynopsis(doctor, "[--measure [-o FILE] | --coverage [--json] -- CMD...]");
   CLI::Option* coverage = doctor->add_flag(
       "--coverage", options->coverage,
       "Run CMD as it is and print, for each of its processes, which of the driver's functions it "
@@ -189,6 +192,14 @@ void AddDoctor(Invocation& invocation) {
       ->add_flag("--json", options->json,
                  "Print that as one JSON object; CMD's standard output goes to standard error")
       ->needs(coverage);
+  CLI::Option* measure = doctor->add_flag(
+      "--measure", options->measure,
+      "Measure the first device and its link and write the description that `ebbtide plan "
+      "--device` reads; takes at most a quarter of the free memory");
+  measure->excludes(coverage);
+  doctor->add_option("-o,--output", options->output, "Where to (default: standard output)")
+      ->type_name("FILE")
+      ->needs(measure);
   doctor->footer(
       "Exit code: 0, or 1 when something keeps Ebbtide from working here; with --coverage CMD's "
       "own.");
@@ -199,6 +210,7 @@ void AddDoctor(Invocation& invocation) {
       throw CLI::ExtrasError({"--"});
     }
     invocation.action = [&invocation, options] {
+      if (options->measure) return MeasureAndWrite(options->output);
       return options->coverage ? ReportCoverage(invocation.command, options->json) : Doctor();
     };
   });

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kNamedSites = 3;
 
-// The first moment at which most bytes of the items are live.
+// The last moment at which most bytes of the items become live: of equal ones that of the step, and
+// not of the warm-up.
 uint64_t FullestMoment(const std::vector<Item>& items) {
   std::vector<std::pair<uint64_t, int64_t>> changes;
   for (const Item& item : items) {
@@ -32,7 +33,7 @@ uint64_t FullestMoment(const std::vector<Item>& items) {
   uint64_t moment = 0;
   for (const auto& [time, bytes] : changes) {
     now += bytes;
-    if (now > most) most = now, moment = time;
+    if (bytes > 0 && now >= most) most = now, moment = time;
   }
   return moment;
 }

@@ -1,7 +1,7 @@
 #include "src/plan/cold_step.h"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "fmt/format.h"
@@ -16,7 +16,73 @@ std::vector<bool> InSlabs(size_t lives, const SlabSection& swapped) {
   return in_slabs;
 }
 
-void AddSlabMoves(const SlabSection& swapped, const Timeline& timeline, std::vector<Move>& moves) {
+// Who gets the places of slabs when these are gone.
+class Takers {
+ public:
+  Takers(const profile::Profile& profile, const Timeline& timeline, const std::vector<Tier>& tiers,
+         const SlabSection& swapped, const Layout& layout)
+      : timeline_(timeline), swapped_(swapped), layout_(layout) {
+    for (uint32_t i = 0; i < timeline.lives.size(); ++i) {
+      const Lived& life = timeline.lives[i];
+      // What lives across steps has its place for good; what the warm-up made is gone.
+      if (!life.in_step || (tiers[i] != Tier::kHot && tiers[i] != Tier::kWarm)) continue;
+      AddBegin(layout.offsets[i], profile.blocks[life.block].bytes, life.live[0].begin);
+    }
+    for (auto& begins : begins_) std::sort(begins.begin(), begins.end());
+  }
+
+  // The next one behind launch `gone`: a launch before which a block comes, or a slab.
+  struct Taker {
+    uint32_t launch = kNobody;
+    uint32_t slab = kNobody;
+  };
+  Taker After(size_t slab) const {
+    const uint64_t offset = layout_.stay_offsets[slab];
+    const uint64_t gone = timeline_.launch_times[swapped_.slabs[slab].gone_launch];
+    Taker taker;
+    uint64_t soonest = ~uint64_t{0};
+    const size_t place = offset / swapped_.slab_bytes;
+    if (place < begins_.size() && !begins_[place].empty()) {
+      const auto& begins = begins_[place];
+      const auto next = std::lower_bound(begins.begin(), begins.end(), gone);
+      const uint64_t begin = next == begins.end() ? begins.front() : *next;
+      soonest = Since(gone, begin);
+      const auto& times = timeline_.launch_times;
+      const auto launch = std::lower_bound(times.begin(), times.end(), begin);
+      taker.launch = launch == times.end() ? 0 : uint32_t(launch - times.begin());
+    }
+    for (uint32_t other = 0; other < swapped_.slabs.size(); ++other) {
+      if (layout_.stay_offsets[other] != offset) continue;
+      const uint64_t since =
+          Since(gone, timeline_.launch_times[swapped_.slabs[other].fetch_launch]);
+      if (since >= soonest) continue;
+      soonest = since;
+      taker = {.slab = other == slab ? kNobody : other};
+    }
+    return taker;
+  }
+
+ private:
+  uint64_t Since(uint64_t gone, uint64_t time) const {
+    return time >= gone ? time - gone : time + (timeline_.end - timeline_.prologue_end) - gone;
+  }
+
+  void AddBegin(uint64_t offset, uint64_t bytes, uint64_t begin) {
+    const size_t last = (offset + bytes - 1) / swapped_.slab_bytes;
+    if (last >= begins_.size()) begins_.resize(last + 1);
+    for (size_t place = offset / swapped_.slab_bytes; place <= last; ++place) {
+      begins_[place].push_back(begin);
+    }
+  }
+
+  const Timeline& timeline_;
+  const SlabSection& swapped_;
+  const Layout& layout_;
+  std::vector<std::vector<uint64_t>> begins_;  // by place on the device, of slab_bytes: times
+};
+
+std::vector<Move> SlabMoves(const SlabSection& swapped, const Takers* takers) {
+  std::vector<Move> moves;
   for (size_t i = 0; i < swapped.slabs.size(); ++i) {
     const Slab& slab = swapped.slabs[i];
     moves.push_back({.bytes = swapped.slab_bytes,
@@ -25,11 +91,12 @@ void AddSlabMoves(const SlabSection& swapped, const Timeline& timeline, std::vec
                      .last = slab.evict_launch,
                      .gone = slab.gone_launch});
   }
-  // Those that are asked for at one launch go in the order in which they are needed.
-  const uint32_t launches = std::max(1u, timeline.step_launches);
-  std::stable_sort(moves.begin(), moves.end(), [&](const Move& a, const Move& b) {
-    return (a.first + launches - a.fetch) % launches < (b.first + launches - b.fetch) % launches;
-  });
+  for (size_t i = 0; takers != nullptr && i < moves.size(); ++i) {
+    const Takers::Taker taker = takers->After(i);
+    moves[i].gone = taker.launch;
+    if (taker.slab != kNobody) moves[taker.slab].after = uint32_t(i);
+  }
+  return moves;
 }
 
 void AddInPlace(const Lived& life, uint64_t bytes, bool unchanging, std::vector<InPlaceUse>& uses) {
@@ -59,8 +126,14 @@ std::vector<bool> Unchanging(const Timeline& timeline, const Behaviour& behaviou
 
 Prediction PredictStep(const profile::Profile& profile, const Timeline& timeline,
                        const StepClock& clock, const DeviceModel& device, const ColdStep& cold,
-                       const SlabSection& swapped, const std::vector<bool>& unchanging) {
+                       const std::vector<Tier>& tiers, const SlabSection& swapped,
+                       const Layout* layout, const std::vector<bool>& unchanging) {
   PlayedStep step{.device = device, .clock = clock};
+  std::optional<Takers> takers;
+  if (layout != nullptr && !swapped.slabs.empty()) {
+    takers.emplace(profile, timeline, tiers, swapped, *layout);
+  }
+  step.moves = SlabMoves(swapped, takers ? &*takers : nullptr);
   const std::vector<bool> in_slabs = InSlabs(timeline.lives.size(), swapped);
   step.in_place.resize(clock.launch_ms.size());
   for (size_t i = 0; i < cold.lives.size(); ++i) {
@@ -78,7 +151,6 @@ Prediction PredictStep(const profile::Profile& profile, const Timeline& timeline
                             .managed = true});
     }
   }
-  AddSlabMoves(swapped, timeline, step.moves);
   return PlayStep(step);
 }
 
@@ -117,12 +189,16 @@ std::string WhySlower(const profile::Profile& profile, const Timeline& timeline,
                     FormatSize(across_bytes)));
   }
   if (stall.fetch > 0) {
-    causes.emplace_back(stall.fetch,
-                        "launches wait for copies in: there is no room to begin them sooner, or "
-                        "the link is busy");
+    causes.emplace_back(
+        stall.fetch,
+        "launches wait for copies in: there is no room for them sooner, or the link "
+        "carries others until then");
   }
   if (stall.room > 0) {
-    causes.emplace_back(stall.room, "launches wait for copies out to leave their place");
+    causes.emplace_back(
+        stall.room,
+        "launches wait for copies out to leave their place: it is needed sooner than "
+        "the link has carried away what lies there");
   }
   if (stall.host > 0) causes.emplace_back(stall.host, "asking for copies holds up the launches");
   std::stable_sort(causes.begin(), causes.end(),

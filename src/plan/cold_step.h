@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/plan/hotness.h"
+#include "src/plan/layout.h"
 #include "src/plan/predictor.h"
 #include "src/plan/slab_section.h"
 #include "src/plan/step_play.h"
@@ -24,10 +25,13 @@ std::vector<bool> Unchanging(const Timeline& timeline, const Behaviour& behaviou
 
 // Plays the step with the blocks of `swapped` in their slabs and the others managed. Of a touch in
 // place nobody can say whether it reads or writes: the first one of a block that the step makes
-// writes, those behind it and those of unchanging blocks read, others do both.
+// writes, those behind it and those of unchanging blocks read, others do both. With a layout it is
+// known who gets a slab's place next, and that one waits for the copy out; without (null), the
+// launch does from which on somebody may.
 Prediction PredictStep(const profile::Profile& profile, const Timeline& timeline,
                        const StepClock& clock, const DeviceModel& device, const ColdStep& cold,
-                       const SlabSection& swapped, const std::vector<bool>& unchanging);
+                       const std::vector<Tier>& tiers, const SlabSection& swapped,
+                       const Layout* layout, const std::vector<bool>& unchanging);
 
 // Why a step takes longer than it must, largest cause first, for people; empty where it does not
 // take `tolerance` longer than `bound_ms`.

@@ -49,26 +49,34 @@ void Link::Take(Direction direction, Job job, double rate, double ms) {
   queues_[size_t(direction)].pop_front();
 }
 
+void Link::TakeInPlace(size_t way, double rate, double ms) {
+  double& left = in_place_left_[way];
+  if (left <= 0) return;
+  left -= rate * ms / 1e3;
+  if (left <= kNothing || rate <= 0) left = 0;
+}
+
 void Link::Progress(double ms) {
-  const Job in = Head(Direction::kIn), out = Head(Direction::kOut);
-  const bool in_place = in_place_left_ > 0;
-  const bool copies = in != kNoJob || out != kNoJob;
-  const double share = in_place ? kShared : 1;
-  auto rate_of = [&](Job job, Job other) {
-    if (job == kNoJob) return 0.0;
-    return share * (other == kNoJob ? jobs_[job].alone : jobs_[job].both);
-  };
-  const double in_rate = rate_of(in, out), out_rate = rate_of(out, in);
-  const double in_place_rate = device_.in_place * (copies ? kShared : 1);
-  if (in != kNoJob) ms = std::min(ms, Milliseconds(jobs_[in].left, in_rate));
-  if (out != kNoJob) ms = std::min(ms, Milliseconds(jobs_[out].left, out_rate));
-  if (in_place) ms = std::min(ms, Milliseconds(in_place_left_, in_place_rate));
+  const Job heads[2] = {Head(Direction::kIn), Head(Direction::kOut)};
+  double copy[2] = {0, 0}, in_place[2] = {0, 0};  // bytes a second
+  for (size_t way : {0, 1}) {
+    const bool copies = heads[way] != kNoJob, used = in_place_left_[way] > 0;
+    const double share = copies && used ? kShared : 1;
+    if (used) in_place[way] = share * device_.in_place;
+    if (!copies) continue;
+    const Request& request = jobs_[heads[way]];
+    copy[way] = share * (heads[1 - way] == kNoJob ? request.alone : request.both);
+    ms = std::min(ms, Milliseconds(request.left, copy[way]));
+  }
+  for (size_t way : {0, 1}) {
+    if (in_place_left_[way] > 0)
+      ms = std::min(ms, Milliseconds(in_place_left_[way], in_place[way]));
+  }
   now_ += ms;
-  Take(Direction::kIn, in, in_rate, ms);
-  Take(Direction::kOut, out, out_rate, ms);
-  if (!in_place) return;
-  in_place_left_ -= in_place_rate * ms / 1e3;
-  if (in_place_left_ <= kNothing || in_place_rate <= 0) in_place_left_ = 0;
+  for (size_t way : {0, 1}) {
+    Take(Direction(way), heads[way], copy[way], ms);
+    TakeInPlace(way, in_place[way], ms);
+  }
 }
 
 void Link::AdvanceTo(double ms) {
@@ -82,9 +90,9 @@ void Link::Await(Job job) {
   while (!Done(job)) Progress(kForever);
 }
 
-void Link::InPlace(double bytes) {
-  in_place_left_ = bytes;
-  while (in_place_left_ > 0) Progress(kForever);
+void Link::InPlace(uint64_t in, uint64_t out) {
+  in_place_left_ = {double(in), double(out)};
+  while (in_place_left_[0] > 0 || in_place_left_[1] > 0) Progress(kForever);
 }
 
 }  // namespace ebt::plan

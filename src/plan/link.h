@@ -13,8 +13,8 @@
 
 namespace ebt::plan {
 
-// Time is milliseconds and only goes forward. Copies both ways at once are slower than one alone;
-// a copy and a kernel in place that run at the same time have half of their speed each.
+// Time is milliseconds and only goes forward. Copies both ways at once are slower than one alone; a
+// copy and a kernel in place that go the same way at the same time have half of their speed each.
 class Link {
  public:
   enum class Direction : uint8_t { kIn, kOut };
@@ -35,7 +35,7 @@ class Link {
   // Returns when `job` is through.
   void Await(Job job);
   // A kernel moves so many bytes each way in place; returns when it has.
-  void InPlace(double bytes);
+  void InPlace(uint64_t in, uint64_t out);
 
  private:
   struct Request {
@@ -51,10 +51,11 @@ class Link {
   // Goes on for at most `ms`, until something ends.
   void Progress(double ms);
   void Take(Direction direction, Job job, double rate, double ms);
+  void TakeInPlace(size_t way, double rate, double ms);
 
   const DeviceModel& device_;
   double now_ = 0;
-  double in_place_left_ = 0;  // bytes
+  std::array<double, 2> in_place_left_ = {};  // bytes each way
   std::vector<Request> jobs_;
   std::array<std::deque<Job>, 2> queues_;
 };

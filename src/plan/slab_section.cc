@@ -102,8 +102,7 @@ class SectionMaker {
     };
     std::stable_sort(members.begin(), members.end(),
                      [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    section.slab_bytes =
-        std::bit_floor(std::clamp(live_.peak / kSlabPart, kSmallestSlab, kLargestSlab));
+    section.slab_bytes = SlabBytes(live_.peak);
     uint64_t top = 0;
     for (size_t i = 0; i < members.size(); ++i) {
       if (i > 0 && Unlike(members[i - 1].first, members[i].first)) {
@@ -161,7 +160,9 @@ class SectionMaker {
       }
       return ScheduleStays(problem);
     };
-    const uint64_t most = std::max(wishes_.limit, live_.peak);
+    // The device's part is as many whole slabs.
+    const uint64_t given = wishes_.limit - wishes_.limit % section.slab_bytes;
+    const uint64_t most = std::max(given, live_.peak);
     const uint64_t limit = most - std::min(most, wishes_.keep_free);
     StaySchedule schedule = within(limit);
     // A warm-up that needs more than any step leaves room in which nothing would ever have to
@@ -264,6 +265,10 @@ LiveProfile ReadLive(const Timeline& timeline, const std::vector<Item>& items) {
   last = std::max(last, most_within(timeline.launch_times.back(), timeline.end));
   live.step_peak = *std::max_element(live.behind.begin(), live.behind.end());
   return live;
+}
+
+uint64_t SlabBytes(uint64_t live_bytes) {
+  return std::bit_floor(std::clamp(live_bytes / kSlabPart, kSmallestSlab, kLargestSlab));
 }
 
 Weights TimeWeights(const StepClock& clock) {

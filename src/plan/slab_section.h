@@ -43,6 +43,9 @@ std::vector<uint32_t> NeededAt(const Lived& life);
 // Whether a persistent block would be moved in a slab.
 bool Swappable(const profile::Block& block, const Lived& life, const Weights& time);
 
+// Of slabs beside so many bytes of other blocks on the device.
+uint64_t SlabBytes(uint64_t live_bytes);
+
 struct SlabWishes {
   Weights weights;         // empty: TimeWeights
   uint64_t limit = 0;      // bytes that all may have on the device; 0: as the others have at most

@@ -13,6 +13,9 @@ constexpr uint64_t kGoneBehindPart = 4;
 // Played steps, of which the last is taken for all: what one step hands to the next has settled.
 constexpr int kPlayedSteps = 4;
 
+// Slabs for which copies out leave room to copies in: as many as are on their way at a time.
+constexpr int64_t kSpared = 8;
+
 using Order = std::vector<size_t>;
 
 // Launches are counted from the begin of one step into the next: n + i is the next step's i.
@@ -26,15 +29,16 @@ class Scheduler {
 
   StaySchedule Run() {
     ReserveUses();
-    std::vector<uint64_t> gone = WantedGone(), fetch = WantedFetch();
-    for (size_t i : by_last_) {
-      const uint64_t wanted = gone[i];
-      for (gone[i] = problem_.uses[i].last + 1; gone[i] < wanted && Take(gone[i]);) ++gone[i];
-    }
+    const std::vector<uint64_t> wanted_fetch = WantedFetch();
+    std::vector<uint64_t> wanted_gone = WantedGone(), gone, fetch(problem_.uses.size());
+    for (const SlabUse& use : problem_.uses) gone.push_back(use.last + 1);
+    LeaveLater(wanted_gone, true, gone);
     for (size_t i : by_first_) {
-      const uint64_t wanted = std::max(fetch[i], gone[i]);
-      for (fetch[i] = NextFirst(i); fetch[i] > wanted && Take(fetch[i] - 1);) --fetch[i];
+      const uint64_t wanted = std::max(wanted_fetch[i], gone[i]);
+      for (fetch[i] = NextFirst(i); fetch[i] > wanted && Take(fetch[i] - 1, 0);) --fetch[i];
     }
+    for (size_t i = 0; i < gone.size(); ++i) wanted_gone[i] = std::min(wanted_gone[i], fetch[i]);
+    LeaveLater(wanted_gone, false, gone);
     for (size_t i = 0; i < problem_.uses.size(); ++i) {
       out_.always.push_back(fetch[i] <= gone[i]);
       out_.slabs.push_back({.fetch_launch = uint32_t(fetch[i] % n_),
@@ -79,9 +83,22 @@ class Scheduler {
     for (int64_t& left : left_) left += out_.raised;
   }
 
-  bool Take(uint64_t launch) {
+  // Places that are gone as late as the copies out need, where there is room; as long as fetches
+  // have not been given theirs, some is spared for them. A fetch that finds none would have to wait
+  // for the copy out, the launch for the fetch, and nothing would go both ways at once.
+  void LeaveLater(const std::vector<uint64_t>& wanted, bool spares, std::vector<uint64_t>& gone) {
+    std::vector<int64_t> spare(n_, 0);
+    for (uint64_t i = 0; spares && i < n_; ++i) spare[i] = std::min(kSpared, left_[i] / 2);
+    for (size_t i : by_last_) {
+      while (gone[i] < wanted[i] && Take(gone[i], spare[gone[i] % n_])) ++gone[i];
+    }
+  }
+
+  bool Take(uint64_t launch, int64_t spare) {
     int64_t& left = left_[launch % n_];
-    return left > 0 && left-- > 0;
+    if (left <= spare) return false;
+    --left;
+    return true;
   }
 
   // The first launch at which a slab's copy out can be through, at most its next use.

@@ -89,7 +89,10 @@ class Play {
     const Move& move = step_.moves[i];
     Jobs& jobs = jobs_[i];
     if (jobs.present && link_.Done(jobs.out)) Gone(i);
-    jobs.in = link_.Copy(Link::Direction::kIn, move.bytes, move.managed, jobs.out);
+    // Its own copy out comes before its place is another's, and so before that one's.
+    const Link::Job before = move.after == kNobody ? jobs.out : jobs_[move.after].out;
+    jobs.in = link_.Copy(Link::Direction::kIn, move.bytes, move.managed,
+                         link_.Done(jobs.out) ? before : jobs.out);
     bytes_in_ += move.bytes;
     moved_ += jobs.present ? 0 : move.bytes;
     jobs.present = true;
@@ -128,10 +131,9 @@ class Play {
   void UseInPlace(size_t launch) {
     if (step_.in_place.empty()) return;
     const InPlaceUse& use = step_.in_place[launch];
-    const uint64_t bytes = std::max(use.in, use.out);
-    if (bytes == 0) return;
+    if (use.in + use.out == 0) return;
     const double begin = link_.now();
-    link_.InPlace(double(bytes));
+    link_.InPlace(use.in, use.out);
     stall_.in_place += link_.now() - begin;
     bytes_in_ += use.in, bytes_out_ += use.out;
   }

@@ -17,10 +17,11 @@ inline constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 // Launches are 0-based in the step and go round at its end.
 struct Move {
   uint64_t bytes = 0;
-  uint32_t fetch = 0;       // before this launch the copy in is asked for
-  uint32_t first = 0;       // this launch waits for it
-  uint32_t last = 0;        // behind this launch the copy out is asked for
-  uint32_t gone = kNobody;  // this launch waits for that; kNobody: nobody does
+  uint32_t fetch = 0;        // before this launch the copy in is asked for
+  uint32_t first = 0;        // this launch waits for it
+  uint32_t last = 0;         // behind this launch the copy out is asked for
+  uint32_t gone = kNobody;   // this launch waits for that; kNobody: none does
+  uint32_t after = kNobody;  // the move (an index) that leaves its place to this one; kNobody: none
   bool managed = false;
   bool clean = false;  // the host's copy stays true: there is nothing to copy out
 };
@@ -58,8 +59,7 @@ struct Prediction {
 // and go by Link. Steps are played until one takes as long as the one before it.
 //
 // Whoever launches runs ahead of the device, as recorded: only where launching and asking for
-// moves would take longer than the step does it holds it up. It is conservative about room: the
-// launch from which on a place may be another's waits, whether or not somebody comes then.
+// moves would take longer than the step does it holds it up.
 Prediction PlayStep(const PlayedStep& step);
 
 }  // namespace ebt::plan

@@ -13,10 +13,13 @@ namespace {
 // Optimizer state that is idle for less of the step has its place on the device most of the time.
 constexpr double kStateIdle = 0.8;
 // Packing decides whether a choice fits; each further try is for what the one before missed.
-constexpr int kMaxPackings = 6;
+constexpr int kMaxPackings = 5;
 // The same for stays of slabs, which may exceed the least by this much where no budget says more.
 constexpr int kMaxSlabPackings = 6;
+constexpr int kMaxSlabPackingsOfBudget = 2;  // a budget can leave more out instead
 constexpr double kTightEnough = 1.01;
+// What swapping must save of a step to be worth its clearance and its pinned memory.
+constexpr double kWorthSwapping = 0.01;
 
 // What of the cold blocks may come to the device.
 struct Moves {
@@ -55,9 +58,8 @@ class Chooser {
     // In place: who names no budget wants the memory, and what is fetched takes room that nobody
     // has said to be there.
     Tiering swapped = Finish(tiers, {.slabs = true});
-    if (swapped.slabs.slabs.empty() || swapped.prediction.step_ms < swapped.managed_ms) {
-      return swapped;
-    }
+    const double saved = swapped.managed_ms - swapped.prediction.step_ms;
+    if (swapped.slabs.slabs.empty() || saved > kWorthSwapping * clock_.step_ms) return swapped;
     return Finish(tiers, {});
   }
 
@@ -68,7 +70,8 @@ class Chooser {
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {
         const Moves moves{.prefetch = prefetch, .slabs = slabs};
-        drafts.push_back({moves, Sketch(moves).prediction.step_ms});
+        const double worth = slabs ? kWorthSwapping * clock_.step_ms : 0;
+        drafts.push_back({moves, Sketch(moves).prediction.step_ms + worth});
       }
     }
     std::stable_sort(drafts.begin(), drafts.end(),
@@ -221,7 +224,8 @@ class Chooser {
     Tiering tiering{.tiers = TiersWith(cold_candidates, moves.slabs)};
     if (moves.prefetch) FillCold(tiering, true);
     const uint64_t live = LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-    return AlignUp(live, kRegionAlignment) + tiering.transfers.most_device_bytes + besides_;
+    const uint64_t alignment = moves.slabs ? SlabBytes(live) : kRegionAlignment;
+    return AlignUp(live, alignment) + tiering.transfers.most_device_bytes + besides_;
   }
 
   size_t FewestCold(size_t at_least, uint64_t bytes, Moves moves) const {
@@ -246,7 +250,8 @@ class Chooser {
   Tiering WithSlabs(const std::vector<Tier>& wanted) const {
     Tiering best;
     uint64_t keep_free = 0;
-    for (int packings = 0, in_vain = 0; packings < kMaxSlabPackings && in_vain < 2; ++packings) {
+    const int most = options_.budget > 0 ? kMaxSlabPackingsOfBudget : kMaxSlabPackings;
+    for (int packings = 0, in_vain = 0; packings < most && in_vain < 2; ++packings) {
       Tiering tiering{.tiers = wanted};
       MakeSlabs(keep_free, tiering);
       tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, tiering.slabs);
@@ -259,7 +264,7 @@ class Chooser {
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      keep_free += bytes - enough;
+      keep_free += std::max(bytes - enough, best.slabs.slab_bytes);
     }
     return best;
   }
@@ -270,8 +275,9 @@ class Chooser {
     return tiering;
   }
 
-  Prediction Predict(const ColdStep& cold, const SlabSection& slabs) const {
-    return PredictStep(profile_, timeline_, clock_, options_.device, cold, slabs, unchanging_);
+  Prediction Predict(const Tiering& tiering, const Layout* layout = nullptr) const {
+    return PredictStep(profile_, timeline_, clock_, options_.device, tiering.cold, tiering.tiers,
+                       tiering.slabs, layout, unchanging_);
   }
 
   // Before `ebbtide verify` has cleared anything all that is cold is managed.
@@ -279,7 +285,7 @@ class Chooser {
     if (tiering.slabs.slabs.empty()) return tiering.prediction.step_ms;
     Tiering managed{.tiers = tiering.tiers};
     FillCold(managed, prefetch);
-    return Predict(managed.cold, {}).step_ms;
+    return Predict(managed).step_ms;
   }
 
   // A choice without its layout.
@@ -288,33 +294,44 @@ class Chooser {
     Tiering tiering{.tiers = TiersWith(cold, moves.slabs)};
     if (moves.slabs) MakeSlabs(0, tiering);
     FillCold(tiering, moves.prefetch);
-    tiering.prediction = Predict(tiering.cold, tiering.slabs);
+    tiering.prediction = Predict(tiering);
     return tiering;
   }
 
   Tiering Finish(const std::vector<Tier>& tiers, Moves moves) const {
     Tiering tiering = moves.slabs ? WithSlabs(tiers) : WithoutSlabs(tiers);
     FillCold(tiering, moves.prefetch);
-    tiering.prediction = Predict(tiering.cold, tiering.slabs);
+    tiering.prediction = Predict(tiering, &tiering.layout);
     tiering.managed_ms = ManagedMs(tiering, moves.prefetch);
     tiering.required_bytes =
         tiering.layout.warm_bytes + tiering.transfers.most_device_bytes + besides_;
     return tiering;
   }
 
+  // Packing shows what a choice really needs; what is missing then is left out twice as generously
+  // each time, and half of what that was too much is taken back once.
   Tiering Fit(Moves moves) const {
+    const size_t all = candidates_[moves.slabs].size();
     uint64_t bytes = options_.budget;
-    size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves);
+    size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves), too_few = cold;
     Tiering tiering;
-    for (int packings = 1;; ++packings) {
-      if (packings == kMaxPackings) cold = candidates_[moves.slabs].size();
-      tiering = Finish(TiersWith(cold, moves.slabs), moves);
-      const bool all = cold == candidates_[moves.slabs].size();
-      if (tiering.required_bytes <= options_.budget || all) break;
-      const uint64_t missing = tiering.required_bytes - options_.budget;
-      bytes -= std::min(bytes, missing);
+    for (int packings = 0; packings < kMaxPackings; ++packings) {
+      tiering = FinishFitted(cold, moves);
+      if (tiering.feasible || cold == all) break;
+      const uint64_t missing = std::max(tiering.required_bytes - options_.budget,
+                                        moves.slabs ? tiering.slabs.slab_bytes : kRegionAlignment);
+      bytes -= std::min(bytes, missing << packings);
+      too_few = cold;
       cold = FewestCold(cold + 1, bytes, moves);
     }
+    if (!tiering.feasible || cold <= too_few + 1) return tiering;
+    Tiering fewer = FinishFitted(too_few + (cold - too_few) / 2, moves);
+    return fewer.feasible && fewer.prediction.step_ms < tiering.prediction.step_ms ? fewer
+                                                                                   : tiering;
+  }
+
+  Tiering FinishFitted(size_t cold, Moves moves) const {
+    Tiering tiering = Finish(TiersWith(cold, moves.slabs), moves);
     tiering.feasible = tiering.required_bytes <= options_.budget;
     return tiering;
   }

@@ -257,11 +257,33 @@ class Builder {
   RecordedLives recorded_;
 };
 
+// What looks for steps takes this for granted, as reading a file ensures it (profile/reader.h).
+bool IsConsistent(const Profile& profile) {
+  for (uint64_t at = 0; at < profile.events.size(); ++at) {
+    const Event& event = profile.events[at];
+    const auto lives = [&](uint32_t id) {
+      if (id >= profile.blocks.size()) return false;
+      const profile::Block& block = profile.blocks[id];
+      return block.alloc_at <= at && at < block.free_at;
+    };
+    const auto ends = [&](uint32_t id) {
+      return id < profile.blocks.size() && profile.blocks[id].free_at == at;
+    };
+    if (event.kind == EventKind::kAlloc && !lives(event.block)) return false;
+    if (event.kind == EventKind::kFree && !ends(event.block)) return false;
+    if (!std::all_of(event.touched.begin(), event.touched.end(), lives)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<Timeline> BuildTimeline(const Profile& profile) {
   // Before anything follows a block's number.
   if (auto status = RecordedLives().Read(profile); !status.ok()) return status;
+  if (!IsConsistent(profile)) {
+    return absl::DataLossError("an event names a block that does not live then: record anew");
+  }
   std::vector<profile::StepSpan> spans;
   auto steps = profile::FindSteadySteps(profile, &spans);
   const auto evaluations = std::count_if(spans.begin(), spans.end(), [](const auto& span) {

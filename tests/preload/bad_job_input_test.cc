@@ -203,7 +203,7 @@ TEST_P(BadJobInput, NumberThatCannotBeIsRefused) {
   ExpectDamageRefused([](ordered_json& plan) { plan["step"].push_back(plan["step"].back()); },
                       {"\"duplicate\""});
   ExpectDamageRefused([](ordered_json& plan) { plan["slab_bytes"] = 3 << 20; }, {"slab_bytes"});
-  ExpectDamageRefused([](ordered_json& plan) { plan["schema"] = 3; }, {"plan again"});
+  ExpectDamageRefused([](ordered_json& plan) { plan["schema"] = 4; }, {"plan again"});
   ExpectDamageRefused([](ordered_json& plan) { plan["budget"] = 1; }, {"the budget is 1 B"});
 }
 

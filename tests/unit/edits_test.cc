@@ -5,8 +5,8 @@
 
 #include "src/base/units.h"
 #include "src/plan/clearance.h"
-#include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -33,11 +33,7 @@ Training WithSlabs() {
 }
 
 Plan Planned(const profile::Profile& profile, const PlanOptions& options) {
-  auto result = MakePlan(profile, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  if (!result.ok()) return {};
-  EXPECT_TRUE(ValidatePlan(profile, result->plan).ok()) << ValidatePlan(profile, result->plan);
-  return result->plan;
+  return ValidPlan(profile, options).plan;
 }
 
 TEST(FindSiteTest, NumberLabelOrAPartThatOneSiteAloneHas) {
@@ -142,7 +138,8 @@ TEST(UpdateTest, BudgetWeightsAndEditsAreTakenOver) {
   first.excluded = {profile::kBatchSite};
   const Plan old = Planned(training.profile, first);
   PlanOptions options;
-  const Update update = TakeOver(old, RecordedSites(training.profile), &options);
+  Update update = TakeOver(old, RecordedSites(training.profile), &options);
+  CountKept(old, options, &update);
   EXPECT_EQ(options.budget, first.budget);
   EXPECT_EQ(options.weights.forward, 3);
   EXPECT_EQ(options.weights.backward, 4);
@@ -155,6 +152,12 @@ TEST(UpdateTest, BudgetWeightsAndEditsAreTakenOver) {
   EXPECT_EQ(
       UpdateText(update, "a.plan.json"),
       "kept of a.plan.json: a budget of 1.00 GiB, the weights of hotness, 1 pin, 1 exclusion");
+  options.budget = 1;
+  options.weights.forward = 9;
+  options.pinned[profile::kWeightSite] = Tier::kCold;
+  options.excluded.clear();
+  CountKept(old, options, &update);
+  EXPECT_EQ(UpdateText(update, "a.plan.json"), "kept of a.plan.json: nothing");
 }
 
 TEST(UpdateTest, PlanningAnewWithWhatWasKeptIsTheSamePlan) {
@@ -178,7 +181,8 @@ TEST(UpdateTest, EditOfASiteThatTheRecordingLacksIsDropped) {
   Plan old;
   old.sites = {{0x99, "gone.py:1 f", Tier::kHot}, {0x98, "gone.py:2 g", std::nullopt, true}};
   PlanOptions options;
-  const Update update = TakeOver(old, Sites(), &options);
+  Update update = TakeOver(old, Sites(), &options);
+  CountKept(old, options, &update);
   EXPECT_THAT(options.pinned, IsEmpty());
   EXPECT_THAT(options.excluded, IsEmpty());
   EXPECT_EQ(UpdateText(update, "old"),

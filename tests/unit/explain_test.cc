@@ -7,6 +7,7 @@
 
 #include "src/report/explain_table.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -19,9 +20,8 @@ using ::testing::HasSubstr;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 Explanation Explained(const profile::Profile& profile, const PlanOptions& options, uint64_t site) {
-  const auto result = MakePlan(profile, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  auto explanation = Explain(profile, options, *result, {site, "x"});
+  const PlanResult result = ValidPlan(profile, options);
+  auto explanation = Explain(profile, options, result, {site, "x"});
   EXPECT_TRUE(explanation.ok()) << explanation.status();
   return explanation.ok() ? *std::move(explanation) : Explanation{};
 }

@@ -9,9 +9,8 @@
 #include <set>
 
 #include "src/plan/plan_file.h"
-#include "src/plan/planner.h"
-#include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -106,9 +105,7 @@ Plan Full() {
   options.warm_share = 0.9;
   options.pinned = {{profile::kActivationSite, Tier::kHot}};
   options.excluded = {profile::kBatchSite};
-  auto result = MakePlan(training.profile, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  Plan plan = result->plan;
+  Plan plan = ValidPlan(training.profile, options).plan;
   plan.cleared = {{.sites = {profile::kStateSite}, .command = "train.py", .steps = 4}};
   for (Slot& slot : plan.prologue) {
     if (slot.tier != Tier::kCold) continue;

@@ -8,6 +8,7 @@
 #include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -21,9 +22,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 PlanResult Planned(const profile::Profile& profile, uint64_t budget = 0) {
   PlanOptions options;
   options.budget = budget;
-  auto result = MakePlan(profile, options);
-  EXPECT_TRUE(result.ok()) << result.status();
-  return result.ok() ? *std::move(result) : PlanResult{};
+  return ValidPlan(profile, options);
 }
 
 // Of `layers` layers with the sizes of TrainingShape. The peak is at the first launch of backward:

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "src/plan/planner.h"
-#include "src/plan/validator.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -32,14 +31,7 @@ class OnePlace : public ProfileBuilder {
     Step();
   }
 
-  Plan Planned() const {
-    auto result = MakePlan(profile, {});
-    EXPECT_TRUE(result.ok()) << result.status();
-    if (!result.ok()) return {};
-    const absl::Status valid = ValidatePlan(profile, result->plan);
-    EXPECT_TRUE(valid.ok()) << valid;
-    return result->plan;
-  }
+  Plan Planned() const { return ValidPlan(profile, {}).plan; }
 
  private:
   void OneStep() {
@@ -114,14 +106,13 @@ TEST(StreamOrderTest, OfALargerPlaceEveryFormerUserCounts) {
     blocks[c].stream = blocks[c].free_stream = 3;
   }
   builder.Step();
-  const auto result = MakePlan(builder.profile, {});
-  ASSERT_TRUE(result.ok()) << result.status();
-  ASSERT_EQ(result->plan.step.size(), 3u);
+  const PlanResult result = ValidPlan(builder.profile, {});
+  ASSERT_EQ(result.plan.step.size(), 3u);
   // 1 MiB of weight and 4 MiB: the packing has no other way.
-  ASSERT_EQ(result->plan.warm_bytes, 6 * kMiB);
-  EXPECT_THAT(result->plan.step[2].after, ElementsAre(1, 2));
-  EXPECT_THAT(result->plan.step[0].after, ElementsAre(3));
-  EXPECT_THAT(result->plan.step[1].after, ElementsAre(3));
+  ASSERT_EQ(result.plan.warm_bytes, 6 * kMiB);
+  EXPECT_THAT(result.plan.step[2].after, ElementsAre(1, 2));
+  EXPECT_THAT(result.plan.step[0].after, ElementsAre(3));
+  EXPECT_THAT(result.plan.step[1].after, ElementsAre(3));
 }
 
 }  // namespace

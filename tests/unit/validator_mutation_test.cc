@@ -8,14 +8,14 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "src/plan/planner.h"
-#include "src/plan/validator.h"
 #include "src/profile/reader.h"
 #include "tests/unit/plan_oracle.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -393,21 +393,32 @@ std::vector<Training> Trainings() {
   return all;
 }
 
-// Without a budget, and with budgets that make blocks be fetched.
+// Without a budget, and with those that can be met.
 std::vector<Plan> PlansOf(const profile::Profile& profile) {
   std::vector<Plan> plans;
-  const auto free = MakePlan(profile, {});
-  EXPECT_TRUE(free.ok()) << free.status();
-  if (!free.ok()) return {};
-  plans.push_back(free->plan);
+  const PlanResult free = ValidPlan(profile, {});
+  plans.push_back(free.plan);
   for (double part : {0.9, 0.7, 0.5}) {
     PlanOptions options;
-    options.budget = uint64_t(part * double(free->summary.native_peak_bytes));
-    const auto result = MakePlan(profile, options);
-    EXPECT_TRUE(result.ok()) << result.status();
-    if (result.ok() && result->summary.feasible) plans.push_back(result->plan);
+    options.budget = uint64_t(part * double(free.summary.native_peak_bytes));
+    const PlanResult result = ValidPlan(profile, options);
+    if (result.summary.feasible) plans.push_back(result.plan);
   }
   return plans;
+}
+
+// The same with every cold block that lives across steps fetched for its touches alone.
+Plan WithFetches(const profile::Profile& profile, Plan plan) {
+  const PlanOracle oracle(profile);
+  for (size_t i = 0; i < plan.prologue.size(); ++i) {
+    Slot& slot = plan.prologue[i];
+    const auto touches = oracle.TouchesOf(i);
+    if (slot.tier != Tier::kCold || !slot.persistent || !touches) continue;
+    slot.use = ColdUse::kPrefetch;
+    std::tie(slot.fetch_launch, slot.evict_launch) = *touches;
+    plan.planned_peak_bytes += (slot.bytes + 511) / 512 * 512;
+  }
+  return plan;
 }
 
 void ExpectEverySeedFound(const Tally& tally) {
@@ -428,7 +439,9 @@ void ExpectEverySeedFound(const Tally& tally) {
 TEST(ValidatorMutationTest, EveryDamageOfGeneratedPlansIsFoundOrIsNone) {
   Tally tally;
   for (const Training& training : Trainings()) {
-    for (const Plan& plan : PlansOf(training.profile)) {
+    std::vector<Plan> plans = PlansOf(training.profile);
+    plans.push_back(WithFetches(training.profile, plans.front()));
+    for (const Plan& plan : plans) {
       DamageOften(training.profile, plan, 30, tally);
       if (HasFatalFailure()) return;
     }

@@ -5,6 +5,7 @@
 #include "src/plan/planner.h"
 #include "src/profile/steps.h"
 #include "tests/unit/training_profile.h"
+#include "tests/unit/valid_plan.h"
 
 namespace ebt::plan {
 namespace {
@@ -17,9 +18,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 class ValidatorTest : public testing::Test {
  protected:
   ValidatorTest() : training_({.layers = 2, .steps = 5}) {
-    auto result = MakePlan(training_.profile, {});
-    EXPECT_TRUE(result.ok()) << result.status();
-    if (result.ok()) plan_ = result->plan;
+    plan_ = ValidPlan(training_.profile, {}).plan;
   }
 
   Slot& SlotOf(std::vector<Slot>& slots, uint64_t site, uint32_t ordinal = 0) {
@@ -184,6 +183,61 @@ TEST_F(ValidatorTest, BlockThatOutlivesTheNextStepHasNoPlace) {
   ExpectBroken("lifetime", "site 0x7");
 }
 
+TEST_F(ValidatorTest, ReuseByAnotherStreamBelongsBehindIt) {
+  // All activations are freed on stream 1 and made on stream 0.
+  for (auto& block : training_.profile.blocks) {
+    if (block.site == profile::kActivationSite) block.free_stream = 1;
+  }
+  plan_ = ValidPlan(training_.profile, {}).plan;
+  int named = 0;
+  for (Slot& slot : plan_.step) {
+    if (slot.after.empty()) continue;
+    EXPECT_EQ(slot.after, std::vector<uint16_t>{1});
+    ++named;
+    slot.after.clear();
+    ExpectBroken("stream", "that stream 1 freed");
+    slot.after = {1, 1};
+    ExpectBroken("stream", "out of order");
+    slot.after = {0, 1};  // more than it must
+    EXPECT_TRUE(ValidatePlan(training_.profile, plan_).ok());
+    slot.after = {1};
+  }
+  EXPECT_GT(named, 0);
+}
+
+TEST_F(ValidatorTest, OtherStreamOrdinalOrFingerprintIsNotTheRecordedSequence) {
+  plan_.step[1].stream = 7;
+  ExpectBroken("sequence", "step[1]");
+  plan_.step[1].stream = 0;
+  plan_.step[1].fingerprint ^= 1;
+  ExpectBroken("sequence", "step[1]");
+  plan_.step[1].fingerprint ^= 1;
+  SlotOf(plan_.step, profile::kActivationSite, 1).ordinal = 7;
+  ExpectBroken("sequence", "ordinal 7");
+}
+
+TEST_F(ValidatorTest, DriversBlocksCountAgainstTheBudget) {
+  // Two activations of 2 MiB live at once with the loss's launch, all of them left to the driver.
+  PlanOptions options;
+  options.excluded = {profile::kActivationSite};
+  plan_ = ValidPlan(training_.profile, options).plan;
+  plan_.budget = plan_.planned_peak_bytes + 4 * kMiB;
+  EXPECT_TRUE(ValidatePlan(training_.profile, plan_).ok())
+      << ValidatePlan(training_.profile, plan_);
+  plan_.budget -= 1;
+  ExpectBroken("budget", "4194304 of the driver's");
+}
+
+TEST_F(ValidatorTest, EditThatTheSlotsDoNotKeepToIsBroken) {
+  plan_.sites.push_back({profile::kBatchSite, "batch", Tier::kHot});
+  ExpectBroken("edit", "site 0x6");
+  plan_.sites.back().pin.reset();
+  plan_.sites.back().exclude = true;
+  ExpectBroken("edit", "site 0x6");
+  plan_.sites.back().pin = Tier::kHot;
+  ExpectBroken("edit", "both");
+}
+
 TEST_F(ValidatorTest, OtherStepLengthIsNotTheRecordedSequence) {
   plan_.step_launches += 1;
   ExpectBroken("sequence", "8 launches");
@@ -199,9 +253,7 @@ class SlabValidatorTest : public testing::Test {
                    .optimizer = profile::Optimizer::kLoop,
                    .weight = 5 * kMiB,
                    .activation = 20 * kMiB}) {
-    auto result = MakePlan(training_.profile, {});
-    EXPECT_TRUE(result.ok()) << result.status();
-    if (result.ok()) plan_ = result->plan;
+    plan_ = ValidPlan(training_.profile, {}).plan;
     EXPECT_GE(plan_.slabs.size(), 2u);
   }
 
