@@ -142,7 +142,9 @@ class Explainer {
   void AddReasons(uint32_t life, const Site& site, BlockReason& out) const {
     const Lived& lived = timeline_.lives[life];
     auto& because = out.because;
-    if (!timeline_.Planned(lived)) {
+    if (out.slot.dynamic) {
+      because.push_back(WhyUnplanned(Unplanned::kLoose));
+    } else if (!timeline_.Planned(lived)) {
       because.push_back(WhyUnplanned(lived.unplanned));
     } else if (options_.excluded.contains(site.id)) {
       because.push_back("its site is excluded");
