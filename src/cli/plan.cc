@@ -2,28 +2,23 @@
 #include "src/plan/plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
+#include "src/cli/plan_request.h"
 #include "src/cli/progress.h"
-#include "src/plan/device.h"
 #include "src/plan/edits.h"
 #include "src/plan/explain.h"
-#include "src/plan/hotness.h"
 #include "src/plan/plan_file.h"
 #include "src/plan/planner.h"
 #include "src/plan/ranks.h"
 #include "src/plan/summary_json.h"
 #include "src/plan/validator.h"
-#include "src/profile/metadata.h"
 #include "src/profile/reader.h"
 #include "src/report/explain_table.h"
 #include "src/report/plan_table.h"
@@ -34,15 +29,10 @@ namespace {
 
 struct PlanCommandOptions {
   std::vector<std::string> profiles;
-  std::string budget;
   std::string output;
   bool json = false;
   std::string explain;
-  std::string update;
-  std::vector<std::string> pins, exclusions;
-  std::optional<double> alpha, beta, gamma, sigma;
-  std::string shares;
-  std::string device;
+  PlanWords words;
 };
 
 // What is planned, and what the other recordings are to it.
@@ -52,6 +42,7 @@ struct Recordings {
   std::optional<plan::RankSurvey> survey;  // where several were given
 
   const plan::RankSurvey* Survey() const { return survey ? &*survey : nullptr; }
+  bool SeveralRanks() const { return survey && !survey->others.empty(); }
 };
 
 std::string DefaultOutput(const std::string& profile) {
@@ -130,104 +121,6 @@ absl::StatusOr<Recordings> ReadRecordings(const std::vector<std::string>& paths)
   return *std::move(recordings);
 }
 
-// "15/70/15": of the budget that hot, warm and cold blocks have, in per cent. The cold ones get
-// what is left over, so theirs may be left out.
-absl::Status ReadShares(const std::string& text, plan::PlanOptions* options) {
-  const std::vector<std::string> parts = absl::StrSplit(text, '/');
-  double sum = 0;
-  std::vector<double> shares;
-  for (const std::string& part : parts) {
-    double percent = 0;
-    const bool number = absl::SimpleAtod(part, &percent) && std::isfinite(percent);
-    if (!number || percent < 0) break;
-    sum += percent;
-    shares.push_back(percent / 100);
-  }
-  const bool all = shares.size() == parts.size() && (parts.size() == 2 || parts.size() == 3);
-  if (!all || sum > 100 + 1e-9 || (parts.size() == 3 && sum < 100 - 1e-9)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--shares {}: not HOT/WARM/COLD, three numbers that are 100 in all", text));
-  }
-  options->hot_share = shares[0];
-  options->warm_share = shares[1];
-  return absl::OkStatus();
-}
-
-absl::Status AddEdits(const PlanCommandOptions& given, const std::vector<plan::Site>& sites,
-                      plan::PlanOptions* options) {
-  for (const std::string& pin : given.pins) {
-    if (absl::Status status = plan::AddPin(sites, pin, options); !status.ok()) {
-      return absl::InvalidArgumentError(fmt::format("--pin {}: {}", pin, Message(status)));
-    }
-  }
-  for (const std::string& site : given.exclusions) {
-    if (absl::Status status = plan::AddExclusion(sites, site, options); !status.ok()) {
-      return absl::InvalidArgumentError(fmt::format("--exclude {}: {}", site, Message(status)));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadDevice(const PlanCommandOptions& given, const Recordings& recordings,
-                        plan::PlanOptions* options, std::string* note) {
-  if (given.device.empty()) {
-    options->device = plan::DeviceOfGpu(profile::Text(recordings.profile, "gpu"), note).speeds;
-    return absl::OkStatus();
-  }
-  const auto device = plan::FindDevice(given.device);
-  if (!device.ok()) return device.status();
-  options->device = device->speeds;
-  return absl::OkStatus();
-}
-
-// What is planned with, and what comes of an older plan.
-struct Request {
-  plan::PlanOptions options;
-  std::optional<plan::Plan> old;
-  plan::Update update;
-  std::string device_note;  // whose figures times are predicted with, where that is not plain
-};
-
-absl::Status ReadOld(const PlanCommandOptions& given, const std::vector<plan::Site>& sites,
-                     Request* request) {
-  if (given.update.empty()) return absl::OkStatus();
-  absl::StatusOr<plan::Plan> old = plan::ReadPlan(given.update);
-  if (!old.ok()) return old.status();
-  if (const absl::Status sense = plan::CheckPlan(*old); !sense.ok()) {
-    return absl::InvalidArgumentError(fmt::format("{}: {}", given.update, Message(sense)));
-  }
-  request->update = plan::TakeOver(*old, sites, &request->options);
-  request->old = *std::move(old);
-  return absl::OkStatus();
-}
-
-// The older plan's first, then what the command line says.
-absl::StatusOr<Request> ReadRequest(const PlanCommandOptions& given, const Recordings& recordings) {
-  Request request;
-  plan::PlanOptions& options = request.options;
-  options.source = recordings.source;
-  options.weights = plan::DefaultWeights(recordings.profile,
-                                         recordings.survey && !recordings.survey->others.empty());
-  if (absl::Status status = ReadDevice(given, recordings, &options, &request.device_note);
-      !status.ok())
-    return status;
-  const std::vector<plan::Site> sites = plan::RecordedSites(recordings.profile);
-  if (absl::Status status = ReadOld(given, sites, &request); !status.ok()) return status;
-  if (!given.budget.empty()) {
-    options.budget = *ParseSize(given.budget);
-    request.update.budget = 0;
-  }
-  options.weights.forward = given.alpha.value_or(options.weights.forward);
-  options.weights.backward = given.beta.value_or(options.weights.backward);
-  options.weights.coupling = given.gamma.value_or(options.weights.coupling);
-  options.hot_threshold = given.sigma.value_or(options.hot_threshold);
-  if (!given.shares.empty()) {
-    if (absl::Status status = ReadShares(given.shares, &options); !status.ok()) return status;
-  }
-  if (absl::Status status = AddEdits(given, sites, &options); !status.ok()) return status;
-  return request;
-}
-
 // A plan that keeps every rule; one that is not feasible is not checked.
 absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
                                                  const plan::PlanOptions& options) {
@@ -243,25 +136,21 @@ absl::StatusOr<plan::PlanResult> MakeCheckedPlan(const Recordings& recordings,
                   Message(status), recordings.source));
 }
 
-int ExplainSite(const PlanCommandOptions& given, const Recordings& recordings,
-                const plan::PlanOptions& options, const plan::PlanResult& result) {
-  const auto site = plan::FindSite(plan::RecordedSites(recordings.profile), given.explain);
-  if (!site.ok()) return Fail(site.status());
-  const auto explanation = plan::Explain(recordings.profile, options, result, *site);
-  if (!explanation.ok()) return Fail(explanation.status());
-  fmt::print("{}{}",
-             given.json ? report::ExplainJson(*explanation) : report::ExplainTable(*explanation),
-             given.json ? "\n" : "");
+int PrintExplanation(const plan::Explanation& explanation, bool json) {
+  if (json) {
+    fmt::print("{}\n", report::ExplainJson(explanation));
+  } else {
+    fmt::print("{}", report::ExplainTable(explanation));
+  }
   std::fflush(stdout);
   return 0;
 }
 
-void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey,
-                 const std::string& device_note, bool json) {
+void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
   if (json) {
     fmt::print("{}\n", plan::SummaryJson(result.summary, survey));
   } else {
-    fmt::print("{}{}{}{}", report::PlanTable(result), device_note, device_note.empty() ? "" : "\n",
+    fmt::print("{}{}", report::PlanTable(result),
                survey == nullptr ? "" : report::RankTable(*survey));
   }
   std::fflush(stdout);
@@ -281,20 +170,34 @@ absl::Status CheckOutput(const std::string& output, const std::vector<std::strin
 // Where the plan goes: what is updated is replaced unless another file is named.
 std::string OutputOf(const PlanCommandOptions& options, const Recordings& recordings) {
   if (!options.output.empty()) return options.output;
-  return options.update.empty() ? DefaultOutput(recordings.source) : options.update;
+  return options.words.update.empty() ? DefaultOutput(recordings.source) : options.words.update;
+}
+
+int ExplainSite(const PlanCommandOptions& options) {
+  const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
+  if (!recordings.ok()) return Fail(recordings.status());
+  const profile::Profile& profile = recordings->profile;
+  const auto site = plan::FindSite(plan::RecordedSites(profile), options.explain);
+  if (!site.ok()) return Fail(site.status());
+  const auto request = ReadPlanRequest(options.words, profile, recordings->SeveralRanks());
+  if (!request.ok()) return Fail(request.status());
+  const auto result = MakeCheckedPlan(*recordings, request->options);
+  if (!result.ok()) return Fail(result.status());
+  const auto explanation = plan::Explain(profile, request->options, *result, *site);
+  if (!explanation.ok()) return Fail(explanation.status());
+  return PrintExplanation(*explanation, options.json);
 }
 
 int MakeAndWrite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
   if (!recordings.ok()) return Fail(recordings.status());
-  absl::StatusOr<Request> request = ReadRequest(options, *recordings);
+  absl::StatusOr<PlanRequest> request =
+      ReadPlanRequest(options.words, recordings->profile, recordings->SeveralRanks());
   if (!request.ok()) return Fail(request.status());
+  request->options.source = recordings->source;
   auto result = MakeCheckedPlan(*recordings, request->options);
   if (!result.ok()) return Fail(result.status());
-  if (!options.explain.empty()) {
-    return ExplainSite(options, *recordings, request->options, *result);
-  }
-  PrintResult(*result, recordings->Survey(), request->device_note, options.json);
+  PrintResult(*result, recordings->Survey(), options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(
@@ -306,7 +209,7 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   }
   if (request->old) {
     plan::KeepClearances(*request->old, &result->plan, &request->update);
-    Log(LogLevel::kWarning, "{}", plan::UpdateText(request->update, options.update));
+    Log(LogLevel::kWarning, "{}", plan::UpdateText(request->update, options.words.update));
   }
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
     return Fail(status);
@@ -315,46 +218,6 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   Log(LogLevel::kWarning, "wrote {}{}; next: {}{}ebbtide run --plan {} -- CMD...", output, cut,
       verify, *verify == '\0' ? "" : output + " -- CMD..., then ", output);
   return 0;
-}
-
-void AddEditOptions(CLI::App& plan, PlanCommandOptions& options) {
-  plan.add_option("--explain", options.explain,
-                  "Say why each block of a site lies where it lies, and write no plan; SITE is its "
-                  "number (0x…) or a part of its label")
-      ->type_name("SITE");
-  plan.add_option("--update", options.update,
-                  "Take over the budget, weights, pins, exclusions and clearances of this plan "
-                  "where they are not given anew; it is replaced unless -o names another")
-      ->type_name("PLAN");
-  plan.add_option("--pin", options.pins,
-                  "Where a site's blocks lie: hot, warm or cold; none lifts an older edit")
-      ->type_name("SITE=TIER")
-      ->expected(1)
-      ->take_all();
-  plan.add_option("--exclude", options.exclusions, "Leave a site's blocks to the driver")
-      ->type_name("SITE")
-      ->expected(1)
-      ->take_all();
-}
-
-void AddHotnessOptions(CLI::App& plan, PlanCommandOptions& options) {
-  const auto add = [&](const char* name, std::optional<double>& number, const char* help) {
-    plan.add_option(name, number, help)->type_name("X")->check([](const std::string& text) {
-      double value = 0;
-      const bool good = absl::SimpleAtod(text, &value) && std::isfinite(value);
-      return good ? "" : fmt::format("{} is not a number", text);
-    });
-  };
-  add("--alpha", options.alpha, "Heat of a touch in forward (default: 1)");
-  add("--beta", options.beta, "Heat of a touch behind it (default: 2)");
-  add("--gamma", options.gamma,
-      "Heat of being touched together with hot blocks (default: 1; of several devices 4)");
-  add("--hot-sigma", options.sigma,
-      "Standard deviations above the mean heat from which a block is hot (default: 0.5)");
-  plan.add_option("--shares", options.shares,
-                  "Of the budget for hot, warm and cold blocks, in per cent (default: 15 for hot "
-                  "ones, and the budget decides)")
-      ->type_name("H/W/C");
 }
 
 }  // namespace
@@ -373,18 +236,16 @@ void AddPlan(Invocation& invocation) {
   plan->add_option("PROFILE", options->profiles,
                    "Profiles written by `ebbtide record`: one, or those of a job's ranks")
       ->required();
-  AddSizeOption(plan, "--budget", &options->budget,
-                "Device memory that the process may use, everything included (default: no limit)");
-  plan->add_option("--device", options->device,
-                   "Device that times are predicted for: a name such as h200, or a description "
-                   "written by `ebbtide doctor --measure` (default: the recorded GPU)")
-      ->type_name("NAME|FILE");
+  AddPlanWords(*plan, options->words);
+  plan->add_option(
+          "--explain", options->explain,
+          "Say why each block of a site lies where it lies, and write no plan; SITE is its "
+          "number (0x…) or a part of its label")
+      ->type_name("SITE");
   plan->add_option("-o,--output", options->output,
                    "Plan to write (default: the planned PROFILE with .plan.json for .ebp)")
       ->type_name("FILE");
   plan->add_flag("--json", options->json, "Print the summary as one JSON object");
-  AddEditOptions(*plan, *options);
-  AddHotnessOptions(*plan, *options);
   plan->footer(
       "Of several profiles (job.*.ebp) the lowest rank's is planned, of equal or unknown ranks "
       "the\n"
@@ -394,7 +255,9 @@ void AddPlan(Invocation& invocation) {
       "cannot be met.");
   plan->callback([&invocation, options] {
     if (invocation.has_command) throw CLI::ExtrasError({"--"});
-    invocation.action = [options] { return MakeAndWrite(*options); };
+    invocation.action = [options] {
+      return options->explain.empty() ? MakeAndWrite(*options) : ExplainSite(*options);
+    };
   });
 }
 

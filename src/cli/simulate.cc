@@ -5,11 +5,11 @@
 #include "src/plan/device.h"
 #include "src/plan/matcher.h"
 #include "src/plan/planner.h"
+#include "src/simulate/play.h"
 #include "src/plan/usable_plan.h"
 #include "src/profile/metadata.h"
 #include "src/profile/reader.h"
 #include "src/report/simulation.h"
-#include "src/simulate/play.h"
 
 namespace ebt::cli {
 namespace {
@@ -30,7 +30,7 @@ struct SimulateOptions {
 
 // What `ebbtide run` makes of each allocation.
 simulate::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
-                               const simulate::PlayOptions& options) {
+                           const simulate::PlayOptions& options) {
   uint64_t site = 0;
   plan::Matcher matcher(plan, [&site] { return site; });
   const simulate::SlotFinder find = [&](const profile::Block& block) {
@@ -40,7 +40,7 @@ simulate::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan
   return simulate::PlayPlan(profile, plan, find, options);
 }
 
-absl::Status Named(const std::string& path, const absl::Status& status) {
+absl::Status InRecording(const std::string& path, const absl::Status& status) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", path, Message(status)));
 }
 
@@ -59,9 +59,10 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
   if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
   absl::StatusOr<plan::PlanResult> result =
       plan::MakePlan(simulate::FirstSteps(profile, options.plan_steps), how);
-  if (!result.ok()) return Named(options.profile, result.status());
+  if (!result.ok()) return InRecording(options.profile, result.status());
   if (!result->summary.feasible) {
-    return Named(options.profile, absl::FailedPreconditionError(result->summary.infeasible_reason));
+    return InRecording(options.profile,
+                       absl::FailedPreconditionError(result->summary.infeasible_reason));
   }
   return std::move(result->plan);
 }
@@ -119,8 +120,7 @@ int Simulate(const SimulateOptions& options) {
 
 std::vector<std::string> PolicyNames() {
   std::vector<std::string> names = {kEveryPolicy};
-  for (simulate::Policy policy : simulate::kPolicies)
-    names.emplace_back(simulate::PolicyName(policy));
+  for (simulate::Policy policy : simulate::kPolicies) names.emplace_back(simulate::PolicyName(policy));
   return names;
 }
 

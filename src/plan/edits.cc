@@ -135,13 +135,12 @@ void MarkEdits(const PlanOptions& options, Plan& plan) {
 
 Update TakeOver(const Plan& old, const std::vector<Site>& recorded, PlanOptions* options) {
   Update update;
-  options->budget = update.budget = old.budget;
+  options->budget = old.budget;
   if (old.hotness) {
     options->weights = old.hotness->weights;
     options->hot_threshold = old.hotness->threshold;
     options->hot_share = old.hotness->hot_share;
     options->warm_share = old.hotness->warm_share;
-    update.weights = true;
   }
   std::set<uint64_t> known;
   for (const Site& site : recorded) known.insert(site.id);
@@ -152,13 +151,24 @@ Update TakeOver(const Plan& old, const std::vector<Site>& recorded, PlanOptions*
                                            site.pin ? "pin" : "exclusion", site.id));
     } else if (site.exclude) {
       options->excluded.insert(site.id);
-      ++update.exclusions;
     } else {
       options->pinned[site.id] = *site.pin;
-      ++update.pins;
     }
   }
   return update;
+}
+
+void CountKept(const Plan& old, const PlanOptions& options, Update* update) {
+  update->budget = options.budget == old.budget ? old.budget : 0;
+  const HotnessRule rule = {options.weights, options.hot_threshold, options.hot_share,
+                            options.warm_share};
+  update->weights = old.hotness == rule;
+  update->pins = update->exclusions = 0;
+  for (const Site& site : old.sites) {
+    const auto pin = options.pinned.find(site.id);
+    update->pins += pin != options.pinned.end() && site.pin == pin->second;
+    update->exclusions += site.exclude && options.excluded.contains(site.id);
+  }
 }
 
 void KeepClearances(const Plan& old, Plan* plan, Update* update) {

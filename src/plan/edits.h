@@ -47,6 +47,9 @@ struct Update {
 // anything that is given anew. Edits of sites that the recording lacks are dropped.
 Update TakeOver(const Plan& old, const std::vector<Site>& recorded, PlanOptions* options);
 
+// Counts what `options` still have of `old`, once everything that is given anew is in them.
+void CountKept(const Plan& old, const PlanOptions& options, Update* update);
+
 // Copies the clearances of `old` into `plan` as far as their sites still have blocks in its slabs.
 void KeepClearances(const Plan& old, Plan* plan, Update* update);
 

@@ -25,6 +25,8 @@ const char* WhyUnplanned(Unplanned why) {
       return "it still lives when the next step makes it anew, so one place is not enough";
     case Unplanned::kElsewhere:
       return "it is on another device than the one that is planned for";
+    case Unplanned::kLoose:
+      return "steps differ, and what is free at the time serves better than a place of its own";
     case Unplanned::kEmpty:
       return "it has no bytes";
     case Unplanned::kLoose:
@@ -83,7 +85,7 @@ class Explainer {
       out.slab = int64_t((slot.offset - plan.warm_bytes) / plan.slab_bytes);
     }
     if (lived.span == Span::kPersistent) out.module_blocks = modules_.at(out.traits.module);
-    if (slot.tier != Tier::kNative) FindNeighbours(life, out);
+    if (slot.tier != Tier::kNative && !slot.dynamic) FindNeighbours(life, out);
     AddReasons(life, site, out);
     return out;
   }
@@ -125,7 +127,9 @@ class Explainer {
     const uint64_t end = out.slot.offset + AlignUp(out.slot.bytes, kBlockAlignment);
     for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
       const Slot& slot = SlotOf(i);
-      if (i == life || slot.tier == Tier::kNative || !Meet(lived, timeline_.lives[i])) continue;
+      if (i == life || slot.tier == Tier::kNative || slot.dynamic ||
+          !Meet(lived, timeline_.lives[i]))
+        continue;
       const uint64_t other_end = slot.offset + AlignUp(slot.bytes, kBlockAlignment);
       if (other_end <= out.slot.offset) {
         const uint64_t gap = out.slot.offset - other_end;
@@ -140,7 +144,9 @@ class Explainer {
   void AddReasons(uint32_t life, const Site& site, BlockReason& out) const {
     const Lived& lived = timeline_.lives[life];
     auto& because = out.because;
-    if (!timeline_.Planned(lived)) {
+    if (out.slot.dynamic) {
+      because.push_back(WhyUnplanned(Unplanned::kLoose));
+    } else if (!timeline_.Planned(lived)) {
       because.push_back(WhyUnplanned(lived.unplanned));
     } else if (options_.excluded.contains(site.id)) {
       because.push_back("its site is excluded");

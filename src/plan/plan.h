@@ -98,6 +98,7 @@ struct HotnessWeights {
   double forward = 1;
   double backward = 2;
   double coupling = 1;
+  bool operator==(const HotnessWeights&) const = default;
 };
 
 // What the heat of blocks was made of, and how much of the budget each tier may have.
@@ -106,6 +107,7 @@ struct HotnessRule {
   double threshold = 0.5;  // standard deviations above the mean heat from which a block is hot
   double hot_share = 0.15;
   std::optional<double> warm_share;  // nothing: the budget alone decides
+  bool operator==(const HotnessRule&) const = default;
 };
 
 struct Plan {

@@ -225,7 +225,7 @@ void ReadSlots(Fields& plan, int schema, const char* list, std::vector<Slot>& ou
     fields.Number("stream", slot.stream, false);
     fields.Number("launch", slot.launch, true);
     fields.Word("tier", kTierWords, slot.tier, true);
-    fields.Flag("dynamic", slot.dynamic);
+    if (schema >= 3) fields.Flag("dynamic", slot.dynamic);
     fields.Number("offset", slot.offset, slot.tier != Tier::kNative && !slot.dynamic);
     fields.Flag("persistent", slot.persistent);
     fields.Word("class", kClassWords, slot.block_class, false);

@@ -135,7 +135,7 @@ class UnevenOrder {
       if (!served || block.bytes == 0) continue;
       site = block.site;
       const Slot* slot = matcher.Next(block.bytes, block.fingerprint);
-      if (slot == nullptr || slot->tier == Tier::kNative) continue;
+      if (slot == nullptr || slot->tier == Tier::kNative || slot->dynamic) continue;
       const bool linear = block.kind == AllocKind::kLinear;
       Users& users = users_[IndexOf(slot)];
       users.streams.insert(block.stream);

@@ -66,7 +66,8 @@ class UnevenPlay {
         slot != nullptr ? slot->tier == Tier::kNative : block.kind == AllocKind::kLinear;
     if (native) return absl::OkStatus();
     Home& home = homes_[id];
-    const auto offset = slot == nullptr ? std::nullopt : PlaceOf(*slot, Rounded(id));
+    const bool has_place = slot != nullptr && !slot->dynamic;
+    const auto offset = has_place ? PlaceOf(*slot, Rounded(id)) : std::nullopt;
     if (offset) {
       home = {slot, *offset};
       present_[*offset] = *offset + Rounded(id);

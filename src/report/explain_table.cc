@@ -65,10 +65,10 @@ void PrintNeighbour(const char* side, const Neighbour& neighbour, Text& out) {
 
 void PrintBlock(const BlockReason& block, Text& out) {
   const plan::Traits& traits = block.traits;
-  const bool native = block.slot.tier == Tier::kNative;
+  const bool placed = block.slot.tier != Tier::kNative && !block.slot.dynamic;
   Print(out, "\n{}: {}, {}, {}{}\n", block.name, plan::TierName(block.slot.tier),
         plan::ClassName(traits.block_class), FormatSize(block.slot.bytes),
-        native ? "" : fmt::format(" at {}", block.slot.offset));
+        placed ? fmt::format(" at {}", block.slot.offset) : "");
   Print(out, "  lives    {}", SpanText(block.span));
   if (block.module_blocks > 1) Print(out, ", one of {} of a module", block.module_blocks);
   if (block.touches > 0) {
@@ -99,27 +99,29 @@ Json NeighbourObject(const Neighbour& neighbour) {
 
 Json BlockObject(const BlockReason& block) {
   const plan::Traits& traits = block.traits;
-  Json out = {{"slot", block.name},
-              {"tier", plan::TierName(block.slot.tier)},
-              {"class", plan::ClassName(traits.block_class)},
-              {"bytes", block.slot.bytes},
-              {"offset", block.slot.tier == Tier::kNative ? Json() : Json(block.slot.offset)},
-              {"lives", SpanText(block.span)},
-              {"touches", block.touches},
-              {"first_launch", traits.first},
-              {"last_launch", traits.last},
-              {"idle", traits.idle},
-              {"heat", traits.heat},
-              {"forward", traits.forward},
-              {"backward", traits.backward},
-              {"coupling", traits.coupling},
-              {"frequency", traits.frequency},
-              {"hot", traits.hot},
-              {"idle_bytes", block.idle_bytes},
-              {"in_place_ms", block.in_place_ms},
-              {"move_ms", block.move_ms},
-              {"module_blocks", block.module_blocks},
-              {"slab", block.slab < 0 ? Json() : Json(block.slab)}};
+  Json out = {
+      {"slot", block.name},
+      {"tier", plan::TierName(block.slot.tier)},
+      {"class", plan::ClassName(traits.block_class)},
+      {"bytes", block.slot.bytes},
+      {"offset",
+       block.slot.tier == Tier::kNative || block.slot.dynamic ? Json() : Json(block.slot.offset)},
+      {"lives", SpanText(block.span)},
+      {"touches", block.touches},
+      {"first_launch", traits.first},
+      {"last_launch", traits.last},
+      {"idle", traits.idle},
+      {"heat", traits.heat},
+      {"forward", traits.forward},
+      {"backward", traits.backward},
+      {"coupling", traits.coupling},
+      {"frequency", traits.frequency},
+      {"hot", traits.hot},
+      {"idle_bytes", block.idle_bytes},
+      {"in_place_ms", block.in_place_ms},
+      {"move_ms", block.move_ms},
+      {"module_blocks", block.module_blocks},
+      {"slab", block.slab < 0 ? Json() : Json(block.slab)}};
   out["fetch_launch"] = block.slot.fetch_launch;
   out["evict_launch"] = block.slot.evict_launch;
   out["after"] = block.slot.after;

@@ -44,6 +44,7 @@ void UpdateIt(const Plan& old) {
   ebt::plan::PlanOptions options;
   const auto sites = ebt::plan::RecordedSites(Recording());
   ebt::plan::Update update = ebt::plan::TakeOver(old, sites, &options);
+  ebt::plan::CountKept(old, options, &update);
   auto result = ebt::plan::MakePlan(Recording(), options);
   if (!result.ok()) abort();
   Plan& plan = result->plan;

@@ -138,7 +138,8 @@ TEST(UpdateTest, BudgetWeightsAndEditsAreTakenOver) {
   first.excluded = {profile::kBatchSite};
   const Plan old = Planned(training.profile, first);
   PlanOptions options;
-  const Update update = TakeOver(old, RecordedSites(training.profile), &options);
+  Update update = TakeOver(old, RecordedSites(training.profile), &options);
+  CountKept(old, options, &update);
   EXPECT_EQ(options.budget, first.budget);
   EXPECT_EQ(options.weights.forward, 3);
   EXPECT_EQ(options.weights.backward, 4);
@@ -151,6 +152,12 @@ TEST(UpdateTest, BudgetWeightsAndEditsAreTakenOver) {
   EXPECT_EQ(
       UpdateText(update, "a.plan.json"),
       "kept of a.plan.json: a budget of 1.00 GiB, the weights of hotness, 1 pin, 1 exclusion");
+  options.budget = 1;
+  options.weights.forward = 9;
+  options.pinned[profile::kWeightSite] = Tier::kCold;
+  options.excluded.clear();
+  CountKept(old, options, &update);
+  EXPECT_EQ(UpdateText(update, "a.plan.json"), "kept of a.plan.json: nothing");
 }
 
 TEST(UpdateTest, PlanningAnewWithWhatWasKeptIsTheSamePlan) {
@@ -174,7 +181,8 @@ TEST(UpdateTest, EditOfASiteThatTheRecordingLacksIsDropped) {
   Plan old;
   old.sites = {{0x99, "gone.py:1 f", Tier::kHot}, {0x98, "gone.py:2 g", std::nullopt, true}};
   PlanOptions options;
-  const Update update = TakeOver(old, Sites(), &options);
+  Update update = TakeOver(old, Sites(), &options);
+  CountKept(old, options, &update);
   EXPECT_THAT(options.pinned, IsEmpty());
   EXPECT_THAT(options.excluded, IsEmpty());
   EXPECT_EQ(UpdateText(update, "old"),

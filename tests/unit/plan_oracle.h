@@ -17,12 +17,13 @@
 #include "src/profile/step_spans.h"
 #include "src/profile/steps.h"
 #include "src/profile/types.h"
+#include "tests/unit/plan_rules.h"
 
 namespace ebt::plan {
 
 class PlanOracle {
  public:
-  using Rules = std::set<std::string>;
+  using Rules = PlanRules;
   // Bytes [begin, end) of the layout in which something may have changed since the plan was last
   // found to be whole.
   using Range = std::pair<uint64_t, uint64_t>;
@@ -59,7 +60,7 @@ class PlanOracle {
 
   // Empty: the plan is whole.
   Rules Broken(const Plan& plan, const std::vector<Range>& dirty) const {
-    Rules rules = Static(plan);
+    Rules rules = RulesBrokenByItself(plan);
     if (!rules.empty()) return rules;
     if (plan.step_launches != steps_.period) return {"sequence"};
     const auto prologue = Allocated(0, steps_.start_events[0]);
@@ -82,8 +83,6 @@ class PlanOracle {
   }
 
  private:
-  static constexpr uint64_t kTooMany = uint64_t{1} << 44;
-  static constexpr uint64_t kUnit = 512, kRegion = uint64_t{2} << 20;
   static constexpr int64_t kNever = int64_t{1} << 62;
 
   static profile::Steps StepsOf(const profile::Profile& profile) {
@@ -98,113 +97,8 @@ class PlanOracle {
     int64_t begin = 0, end = 0;  // in time
   };
 
-  static uint64_t Rounded(uint64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
-
-  // What a plan must be by itself.
-  static Rules Static(const Plan& plan) {
-    Rules rules;
-    if (plan.schema != kSchemaVersion) rules.insert("schema");
-    for (uint64_t bytes : {plan.warm_bytes, plan.cold_bytes}) {
-      if (bytes % kRegion != 0) rules.insert("region");
-    }
-    for (uint64_t bytes : {plan.warm_bytes, plan.cold_bytes, plan.budget, plan.overhead_bytes,
-                           plan.max_live_bytes, plan.planned_peak_bytes}) {
-      if (bytes > kTooMany) rules.insert("region");
-    }
-    StaticSlots(plan, plan.prologue, false, rules);
-    StaticSlots(plan, plan.step, true, rules);
-    StaticSlabs(plan, rules);
-    std::set<uint64_t> seen;
-    for (const Site& site : plan.sites) {
-      if (!seen.insert(site.id).second) rules.insert("duplicate");
-      if (site.pin == Tier::kNative || (site.pin && site.exclude)) rules.insert("edit");
-    }
-    return rules;
-  }
-
-  static void StaticSlots(const Plan& plan, const std::vector<Slot>& slots, bool step,
-                          Rules& rules) {
-    std::set<std::pair<uint64_t, uint32_t>> seen;
-    uint32_t before = 0;
-    for (const Slot& slot : slots) {
-      if (!seen.insert({slot.site, slot.ordinal}).second) rules.insert("duplicate");
-      if (slot.launch < before) rules.insert("order");
-      before = slot.launch;
-      if (step && slot.launch >= plan.step_launches) rules.insert("launch");
-      if (step && slot.persistent) rules.insert("persistent");
-      for (size_t i = 1; i < slot.after.size(); ++i) {
-        if (slot.after[i - 1] >= slot.after[i]) rules.insert("stream");
-      }
-      StaticPlace(plan, slot, rules);
-      StaticWindow(plan, slot, rules);
-    }
-  }
-
-  static void StaticPlace(const Plan& plan, const Slot& slot, Rules& rules) {
-    if (slot.bytes > kTooMany) rules.insert("size");
-    if (slot.tier == Tier::kNative) return;
-    if (slot.bytes == 0) rules.insert("size");
-    if (slot.offset % kUnit != 0) rules.insert("alignment");
-    const bool cold = slot.tier == Tier::kCold;
-    const uint64_t begin = cold ? plan.warm_bytes : 0;
-    const uint64_t end = cold ? plan.warm_bytes + plan.cold_bytes : plan.warm_bytes;
-    if (slot.offset < begin || slot.offset > end || end - slot.offset < slot.bytes) {
-      rules.insert("bounds");
-    }
-    const bool in_slab = slot.offset < plan.warm_bytes + plan.slab_bytes * plan.slabs.size();
-    if (cold && in_slab && !slot.persistent) rules.insert("slabs");
-  }
-
-  static void StaticWindow(const Plan& plan, const Slot& slot, Rules& rules) {
-    const bool windowed = slot.fetch_launch != -1 || slot.evict_launch != -1;
-    if (slot.tier != Tier::kCold || slot.use == ColdUse::kInPlace) {
-      if (windowed || (slot.tier != Tier::kCold && slot.use != ColdUse::kInPlace)) {
-        rules.insert("prefetch");
-      }
-      return;
-    }
-    for (int64_t launch : {slot.fetch_launch, slot.evict_launch}) {
-      if (launch < -1 || launch >= int64_t(plan.step_launches)) rules.insert("launch");
-    }
-    if ((slot.fetch_launch == -1) != (slot.evict_launch == -1) ||
-        slot.fetch_launch > slot.evict_launch) {
-      rules.insert("prefetch");
-    }
-  }
-
-  static void StaticSlabs(const Plan& plan, Rules& rules) {
-    if (plan.slabs.empty() && plan.slab_bytes == 0) return;
-    bool power = false;
-    for (uint64_t bytes = kRegion; bytes <= 16 * kRegion; bytes *= 2) {
-      power |= bytes == plan.slab_bytes;
-    }
-    if (!power || plan.slabs.empty()) {
-      rules.insert("slabs");
-      return;
-    }
-    if (plan.warm_bytes % plan.slab_bytes != 0) rules.insert("slabs");
-    if (plan.slabs.size() * plan.slab_bytes > plan.cold_bytes) rules.insert("slabs");
-    for (const Slab& slab : plan.slabs) {
-      if (slab.stay_offset % plan.slab_bytes != 0) rules.insert("slabs");
-      if (slab.stay_offset >= plan.warm_bytes) rules.insert("slabs");
-      bool within = true;
-      for (uint32_t launch : {slab.fetch_launch, slab.evict_launch, slab.gone_launch}) {
-        within &= launch < plan.step_launches;
-      }
-      if (!within) {
-        rules.insert("launch");
-        continue;
-      }
-      // Goes round from the fetch: the evict must be met before the end of the stay.
-      uint32_t launch = slab.fetch_launch;
-      while (launch != slab.evict_launch && launch != slab.gone_launch) {
-        launch = (launch + 1) % plan.step_launches;
-        if (launch == slab.fetch_launch) break;
-      }
-      const bool gone_at_evict = slab.gone_launch == slab.evict_launch;
-      const bool gone_at_fetch = slab.gone_launch == slab.fetch_launch;
-      if (launch != slab.evict_launch || gone_at_evict || gone_at_fetch) rules.insert("slabs");
-    }
+  static uint64_t Rounded(uint64_t bytes) {
+    return (bytes + kPlaceUnit - 1) / kPlaceUnit * kPlaceUnit;
   }
 
   std::vector<uint32_t> Allocated(uint64_t begin, uint64_t end) const {

@@ -1,0 +1,29 @@
+#include "src/cli/device_option.h"
+
+#include "src/base/log.h"
+#include "src/profile/metadata.h"
+
+namespace ebt::cli {
+
+void AddDeviceOption(CLI::App* command, std::string* device) {
+  command
+      ->add_option("--device", *device,
+                   "Whose speeds times are predicted with: a name (h200) or a file that `ebbtide "
+                   "doctor --measure` wrote (default: the recorded GPU's)")
+      ->type_name("NAME|FILE");
+}
+
+absl::StatusOr<plan::DeviceModel> ChooseDevice(const std::string& device,
+                                               const profile::Profile& profile) {
+  if (!device.empty()) {
+    const auto found = plan::FindDevice(device);
+    if (!found.ok()) return found.status();
+    return found->speeds;
+  }
+  std::string note;
+  const plan::DeviceDescription chosen = plan::DeviceOfGpu(profile::Text(profile, "gpu"), &note);
+  if (!note.empty()) Log(LogLevel::kWarning, "{}", note);
+  return chosen.speeds;
+}
+
+}  // namespace ebt::cli
