@@ -50,6 +50,7 @@ struct SlabWishes {
   Weights weights;         // empty: TimeWeights
   uint64_t limit = 0;      // bytes that all may have on the device; 0: as the others have at most
   uint64_t keep_free = 0;  // of them, so that a packer can move in it
+  uint64_t largest = kLargestSlab;
 };
 
 struct SlabSection {
