@@ -129,6 +129,7 @@ Prediction PredictStep(const profile::Profile& profile, const Timeline& timeline
                        const std::vector<Tier>& tiers, const SlabSection& swapped,
                        const Layout* layout, const std::vector<bool>& unchanging) {
   PlayedStep step{.device = device, .clock = clock};
+  if (clock.launch_ms.size() != timeline.step_launches) return {.step_ms = clock.step_ms};
   std::optional<Takers> takers;
   if (layout != nullptr && !swapped.slabs.empty()) {
     takers.emplace(profile, timeline, tiers, swapped, *layout);

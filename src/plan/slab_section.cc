@@ -102,7 +102,7 @@ class SectionMaker {
     };
     std::stable_sort(members.begin(), members.end(),
                      [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    section.slab_bytes = SlabBytes(live_.peak);
+    section.slab_bytes = std::min(SlabBytes(live_.peak), wishes_.largest);
     uint64_t top = 0;
     for (size_t i = 0; i < members.size(); ++i) {
       if (i > 0 && Unlike(members[i - 1].first, members[i].first)) {

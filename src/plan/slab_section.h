@@ -53,6 +53,7 @@ struct SlabWishes {
   // Of each life, the order of blocks that are first used at one launch (Traits::place); empty: as
   // they were made.
   std::vector<uint32_t> places;
+  uint64_t largest = kLargestSlab;
 };
 
 struct SlabSection {

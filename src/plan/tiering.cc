@@ -21,10 +21,19 @@ constexpr double kTightEnough = 1.0005;
 // What swapping must save of a step to be worth its clearance and its pinned memory.
 constexpr double kWorthSwapping = 0.01;
 
+// Smaller slabs cost more waits and pack better.
+constexpr uint64_t kSmallestTried = uint64_t{8} << 20;
+
 // What of the cold blocks may come to the device.
 struct Moves {
   bool prefetch = false;  // managed blocks that are touched often
   bool slabs = false;
+};
+
+// What stays of slabs leave to others, so that all can be packed.
+struct Slack {
+  uint64_t keep_free = 0;
+  uint64_t largest_slab = kLargestSlab;
 };
 
 class Chooser {
@@ -43,6 +52,7 @@ class Chooser {
     besides_ = options_.overhead_bytes + native_bytes_;
     room_ = options_.budget - std::min(options_.budget, besides_);
     for (bool slabs : {false, true}) candidates_[slabs] = Order(slabs);
+    FindUses();
   }
 
   Tiering WithoutBudget() const {
@@ -70,8 +80,10 @@ class Chooser {
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {
         const Moves moves{.prefetch = prefetch, .slabs = slabs};
+        const Tiering sketch = Sketch(moves);
+        if (prefetch && sketch.transfers.most_device_bytes == 0) continue;  // nothing is fetched
         const double worth = slabs ? kWorthSwapping * clock_.step_ms : 0;
-        drafts.push_back({moves, Sketch(moves).prediction.step_ms + worth});
+        drafts.push_back({moves, sketch.prediction.step_ms + worth});
       }
     }
     std::stable_sort(drafts.begin(), drafts.end(),
@@ -152,7 +164,8 @@ class Chooser {
 
   // By size of what is live with nothing cold.
   std::vector<Candidate> Order(bool slabs) const {
-    if (timeline_.launch_times.empty()) return {};
+    const size_t launches = timeline_.launch_times.size();
+    if (launches == 0 || clock_.launch_ms.size() != launches) return {};
     CandidateRules rules{.profile = profile_,
                          .timeline = timeline_,
                          .clock = clock_,
@@ -219,11 +232,46 @@ class Chooser {
     tiering.transfers = ScheduleFetches(options_.device, clock_, tiering.cold.blocks);
   }
 
+  // What these tiers have on the device; of what is swapped the part of the step that uses it.
+  std::vector<Item> OnDevice(const std::vector<Tier>& tiers, bool slabs) const {
+    std::vector<uint32_t> members;
+    std::vector<Item> uses;
+    for (uint32_t i = 0; i < tiers.size(); ++i) {
+      if (tiers[i] == Tier::kHot || tiers[i] == Tier::kWarm) members.push_back(i);
+      if (slabs && tiers[i] == Tier::kCold && !uses_[i].live[0].empty()) uses.push_back(uses_[i]);
+    }
+    std::vector<Item> items = Occupy(profile_, timeline_, members).items;
+    items.insert(items.end(), uses.begin(), uses.end());
+    return items;
+  }
+
+  // When a block that would be swapped is in use; nothing for others.
+  void FindUses() {
+    uses_.resize(timeline_.lives.size());
+    if (candidates_[1].empty()) return;
+    const Weights weights = WeightsAbove(clock_, LiveOnDevice(resident_), room_);
+    const uint32_t step = timeline_.step_launches;
+    auto time_of = [&](uint32_t launch) {
+      return launch < step ? timeline_.launch_times[launch] : timeline_.end;
+    };
+    for (const Candidate& candidate : candidates_[1]) {
+      if (!candidate.swapped) continue;
+      const uint32_t life = candidate.lives[0];
+      const SlabUse use = UseAroundGap(NeededAt(timeline_.lives[life]), weights);
+      Item& item = uses_[life];
+      item.bytes = Bytes(life);
+      item.live[0] = {time_of(use.first), time_of(std::min(use.last + 1, step))};
+      if (use.last >= step) {
+        item.live[1] = {timeline_.prologue_end, time_of(use.last + 1 - step)};
+      }
+    }
+  }
+
   // Least device memory for these tiers, were the packing perfect.
   uint64_t LeastRequired(size_t cold_candidates, Moves moves) const {
     Tiering tiering{.tiers = TiersWith(cold_candidates, moves.slabs)};
     if (moves.prefetch) FillCold(tiering, true);
-    const uint64_t live = LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
+    const uint64_t live = MaxLive(OnDevice(tiering.tiers, moves.slabs));
     const uint64_t alignment = moves.slabs ? SlabBytes(live) : kRegionAlignment;
     return AlignUp(live, alignment) + tiering.transfers.most_device_bytes + besides_;
   }
@@ -233,8 +281,8 @@ class Chooser {
                   [&](size_t cold) { return LeastRequired(cold, moves) <= bytes; });
   }
 
-  void MakeSlabs(uint64_t keep_free, Tiering& tiering) const {
-    SlabWishes wishes{.keep_free = keep_free};
+  void MakeSlabs(Slack slack, Tiering& tiering) const {
+    SlabWishes wishes{.keep_free = slack.keep_free, .largest = slack.largest_slab};
     for (const Traits& traits : behaviour_.traits) wishes.places.push_back(traits.place);
     if (options_.budget > 0) {
       wishes.limit = room_;
@@ -247,13 +295,12 @@ class Chooser {
 
   // Stays that fill the device to the brim at every launch are more than can be packed: then they
   // are made shorter, and the step waits longer; and fewer, where many are in use at one launch.
-  Tiering WithSlabs(const std::vector<Tier>& wanted) const {
+  Tiering WithSlabs(const std::vector<Tier>& wanted, Slack slack) const {
     Tiering best;
-    uint64_t keep_free = 0;
     const int most = options_.budget > 0 ? kMaxSlabPackingsOfBudget : kMaxSlabPackings;
     for (int packings = 0, in_vain = 0; packings < most && in_vain < 3; ++packings) {
       Tiering tiering{.tiers = wanted};
-      MakeSlabs(keep_free, tiering);
+      MakeSlabs(slack, tiering);
       tiering.layout = MakeLayout(profile_, timeline_, behaviour_, tiering.tiers, tiering.slabs);
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
@@ -265,8 +312,8 @@ class Chooser {
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      keep_free += options_.budget > 0 ? std::max(bytes - enough, best.slabs.slab_bytes)
-                                       : keep_free + bytes - enough;
+      slack.keep_free += options_.budget > 0 ? std::max(bytes - enough, best.slabs.slab_bytes)
+                                             : slack.keep_free + bytes - enough;
     }
     return best;
   }
@@ -294,14 +341,14 @@ class Chooser {
   Tiering Sketch(Moves moves) const {
     const size_t cold = FewestCold(ColdByShare(moves.slabs), options_.budget, moves);
     Tiering tiering{.tiers = TiersWith(cold, moves.slabs)};
-    if (moves.slabs) MakeSlabs(0, tiering);
+    if (moves.slabs) MakeSlabs({}, tiering);
     FillCold(tiering, moves.prefetch);
     tiering.prediction = Predict(tiering);
     return tiering;
   }
 
-  Tiering Finish(const std::vector<Tier>& tiers, Moves moves) const {
-    Tiering tiering = moves.slabs ? WithSlabs(tiers) : WithoutSlabs(tiers);
+  Tiering Finish(const std::vector<Tier>& tiers, Moves moves, Slack slack = {}) const {
+    Tiering tiering = moves.slabs ? WithSlabs(tiers, slack) : WithoutSlabs(tiers);
     FillCold(tiering, moves.prefetch);
     tiering.prediction = Predict(tiering, &tiering.layout);
     tiering.managed_ms = ManagedMs(tiering, moves.prefetch);
@@ -316,24 +363,29 @@ class Chooser {
     const size_t all = candidates_[moves.slabs].size();
     uint64_t bytes = options_.budget;
     size_t cold = FewestCold(ColdByShare(moves.slabs), bytes, moves), too_few = cold;
+    uint64_t before = bytes;
+    Slack slack;
     Tiering tiering;
     for (int packings = 0; packings < kMaxPackings; ++packings) {
-      tiering = FinishFitted(cold, moves);
+      slack.keep_free = options_.budget - bytes;
+      tiering = FinishFitted(cold, moves, slack);
       if (tiering.feasible || cold == all) break;
       const uint64_t missing = std::max(tiering.required_bytes - options_.budget,
                                         moves.slabs ? tiering.slabs.slab_bytes : kRegionAlignment);
+      too_few = cold, before = bytes;
+      slack.largest_slab = std::max(kSmallestTried, slack.largest_slab / 2);
       bytes -= std::min(bytes, missing << packings);
-      too_few = cold;
       cold = FewestCold(cold + 1, bytes, moves);
     }
     if (!tiering.feasible || cold <= too_few + 1) return tiering;
-    Tiering fewer = FinishFitted(too_few + (cold - too_few) / 2, moves);
+    slack.keep_free = options_.budget - (before + bytes) / 2;
+    Tiering fewer = FinishFitted(too_few + (cold - too_few) / 2, moves, slack);
     return fewer.feasible && fewer.prediction.step_ms < tiering.prediction.step_ms ? fewer
                                                                                    : tiering;
   }
 
-  Tiering FinishFitted(size_t cold, Moves moves) const {
-    Tiering tiering = Finish(TiersWith(cold, moves.slabs), moves);
+  Tiering FinishFitted(size_t cold, Moves moves, Slack slack) const {
+    Tiering tiering = Finish(TiersWith(cold, moves.slabs), moves, slack);
     tiering.feasible = tiering.required_bytes <= options_.budget;
     return tiering;
   }
@@ -365,6 +417,7 @@ class Chooser {
   uint64_t native_bytes_ = 0;
   uint64_t besides_ = 0;                  // bytes of device memory that are not planned
   uint64_t room_ = 0;                     // what of the budget is left for what is
+  std::vector<Item> uses_;                // of each Lived
   std::vector<Candidate> candidates_[2];  // without and with slabs, as they go cold
 };
 
