@@ -235,7 +235,7 @@ class Chooser {
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      keep_free += bytes - enough;
+      keep_free += better ? bytes - enough : keep_free;
     }
     return best;
   }
