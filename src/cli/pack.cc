@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
@@ -123,6 +124,11 @@ std::string Missing(const PackCommandOptions& options, const Packed& packed) {
 }
 
 int PackFile(const PackCommandOptions& options) {
+  std::error_code error;
+  if (std::filesystem::equivalent(options.output, options.file, error)) {
+    return Refuse(absl::InvalidArgumentError(
+        fmt::format("{} is the table: name another file for the offsets", options.output)));
+  }
   const uint64_t capacity = options.capacity.empty() ? 0 : *ParseSize(options.capacity);
   const absl::StatusOr<std::string> text = ReadText(options.file);
   if (!text.ok()) return Refuse(text.status());

@@ -5,11 +5,11 @@
 #include "src/plan/device.h"
 #include "src/plan/matcher.h"
 #include "src/plan/planner.h"
-#include "src/simulate/play.h"
 #include "src/plan/usable_plan.h"
 #include "src/profile/metadata.h"
 #include "src/profile/reader.h"
 #include "src/report/simulation.h"
+#include "src/simulate/play.h"
 
 namespace ebt::cli {
 namespace {
@@ -30,7 +30,7 @@ struct SimulateOptions {
 
 // What `ebbtide run` makes of each allocation.
 simulate::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
-                           const simulate::PlayOptions& options) {
+                               const simulate::PlayOptions& options) {
   uint64_t site = 0;
   plan::Matcher matcher(plan, [&site] { return site; });
   const simulate::SlotFinder find = [&](const profile::Block& block) {
@@ -120,7 +120,8 @@ int Simulate(const SimulateOptions& options) {
 
 std::vector<std::string> PolicyNames() {
   std::vector<std::string> names = {kEveryPolicy};
-  for (simulate::Policy policy : simulate::kPolicies) names.emplace_back(simulate::PolicyName(policy));
+  for (simulate::Policy policy : simulate::kPolicies)
+    names.emplace_back(simulate::PolicyName(policy));
   return names;
 }
 

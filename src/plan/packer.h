@@ -40,8 +40,9 @@ uint64_t RoundedBytes(const Item& item);
 // peak. O(n log n).
 uint64_t MaxLive(const std::vector<Item>& items);
 
-// Work of one packing: half a second, or one order where there are hundreds of thousands of items.
-inline constexpr uint64_t kPackWork = 25'000'000;
+// Work of one packing: less than half a second, or one order where there are hundreds of thousands
+// of items.
+inline constexpr uint64_t kPackWork = 20'000'000;
 
 // The first `stacked` items lie one behind the other from 0 on, in their order; the others go
 // wherever nothing that lives at the same time is in the way. Tries several greedy orders, then

@@ -312,8 +312,9 @@ class Chooser {
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
       if (best.slabs.slabs.empty() || bytes <= enough) break;
-      slack.keep_free += options_.budget > 0 ? std::max(bytes - enough, best.slabs.slab_bytes)
-                                             : slack.keep_free + bytes - enough;
+      const uint64_t further = better ? bytes - enough : slack.keep_free;
+      slack.keep_free +=
+          options_.budget > 0 ? std::max(bytes - enough, best.slabs.slab_bytes) : further;
     }
     return best;
   }
