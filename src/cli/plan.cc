@@ -56,7 +56,7 @@ std::string CutNote(const profile::Profile& profile, const std::string& path) {
              : "";
 }
 
-int Fail(const absl::Status& status) {
+int Refuse(const absl::Status& status) {
   Log(LogLevel::kError, "{}", std::string(status.message()));
   return kOwnFailure;
 }
@@ -180,44 +180,44 @@ std::string OutputOf(const PlanCommandOptions& options, const Recordings& record
 
 int ExplainSite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
-  if (!recordings.ok()) return Fail(recordings.status());
+  if (!recordings.ok()) return Refuse(recordings.status());
   const profile::Profile& profile = recordings->profile;
   const auto site = plan::FindSite(plan::RecordedSites(profile), options.explain);
-  if (!site.ok()) return Fail(site.status());
+  if (!site.ok()) return Refuse(site.status());
   const auto request = ReadPlanRequest(options.words, profile, recordings->SeveralRanks());
-  if (!request.ok()) return Fail(request.status());
+  if (!request.ok()) return Refuse(request.status());
   const auto result = MakeCheckedPlan(*recordings, request->options);
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) return Refuse(result.status());
   const auto explanation = plan::Explain(profile, request->options, *result, *site);
-  if (!explanation.ok()) return Fail(explanation.status());
+  if (!explanation.ok()) return Refuse(explanation.status());
   return PrintExplanation(*explanation, options.json);
 }
 
 int MakeAndWrite(const PlanCommandOptions& options) {
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
-  if (!recordings.ok()) return Fail(recordings.status());
+  if (!recordings.ok()) return Refuse(recordings.status());
   absl::StatusOr<PlanRequest> request =
       ReadPlanRequest(options.words, recordings->profile, recordings->SeveralRanks());
-  if (!request.ok()) return Fail(request.status());
+  if (!request.ok()) return Refuse(request.status());
   request->options.source = recordings->source;
   auto result = MakeCheckedPlan(*recordings, request->options);
-  if (!result.ok()) return Fail(result.status());
+  if (!result.ok()) return Refuse(result.status());
   PrintResult(*result, recordings->Survey(), options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
-    return Fail(absl::FailedPreconditionError(
+    return Refuse(absl::FailedPreconditionError(
         fmt::format("no plan was written: {}{}", result->summary.infeasible_reason, cut)));
   }
   const std::string output = OutputOf(options, *recordings);
   if (absl::Status status = CheckOutput(output, options.profiles); !status.ok()) {
-    return Fail(status);
+    return Refuse(status);
   }
   if (request->old) {
     plan::KeepClearances(*request->old, &result->plan, &request->update);
     Log(LogLevel::kWarning, "{}", plan::UpdateText(request->update, options.words.update));
   }
   if (absl::Status status = plan::WritePlan(result->plan, output); !status.ok()) {
-    return Fail(status);
+    return Refuse(status);
   }
   const char* const verify = result->plan.slabs.empty() ? "" : "ebbtide verify --plan ";
   Log(LogLevel::kWarning, "wrote {}{}; next: {}{}ebbtide run --plan {} -- CMD...", output, cut,
