@@ -92,19 +92,19 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
   return absl::OkStatus();
 }
 
-int Fail(const absl::Status& status) {
+int Failed(const absl::Status& status) {
   Log(LogLevel::kError, "{}", std::string(status.message()));
   return kOwnFailure;
 }
 
 int Simulate(const SimulateOptions& options) {
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
-  if (!profile.ok()) return Fail(profile.status());
+  if (!profile.ok()) return Failed(profile.status());
   const uint64_t budget = options.budget.empty() ? 0 : *ParseSize(options.budget);
   report::Simulation simulation = report::DescribeRecording(*profile, options.profile, budget);
   if (!options.device.empty()) {
     const auto device = plan::FindDevice(options.device);
-    if (!device.ok()) return Fail(device.status());
+    if (!device.ok()) return Failed(device.status());
     report::SetDevice(*profile, *device, &simulation);
   }
   for (plan::Policy policy : plan::kPolicies) {
@@ -114,7 +114,7 @@ int Simulate(const SimulateOptions& options) {
   }
   if (!options.plan.empty() || options.plan_steps > 0) {
     const absl::Status played = AddPlayedPlan(*profile, options, &simulation);
-    if (!played.ok()) return Fail(played);
+    if (!played.ok()) return Failed(played);
   }
   fmt::print("{}", options.json ? report::SimulationJson(simulation) + "\n"
                                 : report::SimulationTable(simulation));
