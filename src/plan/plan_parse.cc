@@ -97,7 +97,7 @@ class Fields {
     const json* value = Find(key, true);
     if (value == nullptr) return;
     if (!value->is_number()) return Fail(key, Is(*value, "not a number"));
-    out = value->get<double>();
+    out = value->get<double>() + 0.0;  // -0 would be written as an integer
   }
 
   void Milliseconds(const char* key, double& out) {

@@ -428,7 +428,13 @@ Tiering ChooseTiers(const profile::Profile& profile, const Timeline& timeline,
                     const Behaviour& behaviour, const StepClock& clock,
                     const TieringOptions& options) {
   const Chooser chooser(profile, timeline, behaviour, clock, options);
-  return options.budget == 0 ? chooser.WithoutBudget() : chooser.WithBudget();
+  Tiering tiering = options.budget == 0 ? chooser.WithoutBudget() : chooser.WithBudget();
+  // The two have one place.
+  for (size_t i = 0; i < tiering.tiers.size(); ++i) {
+    const uint32_t twin = timeline.lives[i].twin;
+    if (twin != kNoTwin) tiering.tiers[i] = tiering.tiers[twin];
+  }
+  return tiering;
 }
 
 }  // namespace ebt::plan

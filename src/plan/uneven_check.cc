@@ -25,6 +25,7 @@ class UnevenPlay {
         homes_(profile.blocks.size()) {}
 
   absl::Status Run() {
+    if (auto status = CheckPrologue(); !status.ok()) return status;
     for (const profile::Event& event : profile_.events) {
       if (event.block >= homes_.size()) continue;
       if (event.kind == EventKind::kFree) Free(event.block);
@@ -41,14 +42,39 @@ class UnevenPlay {
     uint64_t on_device = 0;  // bytes that count
   };
 
+  // Its slots are the first allocations of the recording.
+  absl::Status CheckPrologue() const {
+    size_t next = 0;
+    uint32_t launches = 0;
+    for (const profile::Event& event : profile_.events) {
+      if (next == plan_.prologue.size()) return absl::OkStatus();
+      launches += IsLaunch(event);
+      if (event.kind != EventKind::kAlloc || event.block >= profile_.blocks.size()) continue;
+      const profile::Block& block = profile_.blocks[event.block];
+      if (!OfServedKind(block)) continue;
+      const Slot& slot = plan_.prologue[next];
+      if (slot.site != block.site || slot.bytes != block.bytes || slot.launch != launches ||
+          slot.stream != block.stream || slot.fingerprint != block.fingerprint) {
+        return Broken("sequence", fmt::format("{} is not the recorded allocation (site {:#x}, {} "
+                                              "bytes, after {} launches)",
+                                              Name({"prologue", next, &slot}), block.site,
+                                              block.bytes, launches));
+      }
+      ++next;
+    }
+    if (next == plan_.prologue.size()) return absl::OkStatus();
+    return Broken("sequence", fmt::format("the prologue has {} slots, but {} allocations were "
+                                          "recorded",
+                                          plan_.prologue.size(), next));
+  }
+
   uint64_t Rounded(uint32_t id) const {
     return AlignUp(profile_.blocks[id].bytes, kBlockAlignment);
   }
 
-  bool Served(const profile::Block& block) const {
-    const bool kind = block.kind == AllocKind::kLinear || block.kind == AllocKind::kAsync ||
-                      block.kind == AllocKind::kPool;
-    return kind && block.bytes > 0;
+  static bool OfServedKind(const profile::Block& block) {
+    return block.kind == AllocKind::kLinear || block.kind == AllocKind::kAsync ||
+           block.kind == AllocKind::kPool;
   }
 
   SlotRef RefOf(const Slot* slot) const {
@@ -59,7 +85,7 @@ class UnevenPlay {
 
   absl::Status Alloc(uint32_t id) {
     const profile::Block& block = profile_.blocks[id];
-    if (!Served(block)) return absl::OkStatus();
+    if (!OfServedKind(block) || block.bytes == 0) return absl::OkStatus();
     site_ = block.site;
     const Slot* slot = matcher_.Next(block.bytes, block.fingerprint);
     const bool native =

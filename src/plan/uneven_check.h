@@ -9,7 +9,8 @@
 namespace ebt::plan {
 
 // Every allocation of the recording takes its place as replay would find it for it (matcher.h). A
-// block that finds its place taken needs the dynamic part, so the rules are: "dynamic" (what lives
+// block that finds its place taken needs the dynamic part, so the rules are: "sequence" (the
+// prologue is how the recording begins), "dynamic" (what lives
 // on the device outside of the cold part is never more than warm_bytes and dynamic_bytes), "stream"
 // (who gets bytes that another stream freed comes after it). `plan` has passed CheckPlan. O(n log
 // n).

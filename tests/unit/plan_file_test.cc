@@ -306,6 +306,16 @@ TEST(PlanFileTest, PlanOfTheThirdSchemaReadsAndIsWrittenTheSame) {
   EXPECT_EQ(ordered_json::parse(PlanToJson(*plan)), ordered_json::parse(kSchemaThree));
 }
 
+TEST(PlanFileTest, NegativeZeroIsZero) {
+  std::string text = kSchemaThree;
+  text.replace(text.find("\"alpha\":1"), 9, "\"alpha\":-0.0");
+  const auto plan = PlanFromJson(text, "a.plan");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto again = PlanFromJson(PlanToJson(*plan), "a.plan");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(PlanToJson(*again), PlanToJson(*plan));
+}
+
 TEST(PlanFileTest, OlderSchemasHaveNoKeysOfTheThird) {
   for (const char* key : {"\"pin\":\"warm\"", "\"exclude\":true"}) {
     std::string text = kSchemaTwo;
