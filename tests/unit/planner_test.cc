@@ -65,10 +65,7 @@ TEST(PlannerTest, FiguresAreThoseOnPaper) {
   // One millisecond a launch, 14 launches.
   EXPECT_DOUBLE_EQ(result.summary.native_step_ms, 14);
   EXPECT_DOUBLE_EQ(result.summary.bound_step_ms, 14);
-  // A slab of 2 MiB finds room, but nothing to hide one of its copies behind (50 GB/s, a tenth
-  // kept for others); the other 6 MiB of state are used in place at 42 GB/s.
-  const double copy_ms = 2 * double(kMiB) * 1.1 / 50e9 * 1e3;
-  EXPECT_NEAR(result.summary.predicted_step_ms, 14 + 6 * double(kMiB) / 42e9 * 1e3 + copy_ms, 1e-9);
+  EXPECT_NEAR(result.summary.predicted_step_ms, 14 + 8 * double(kMiB) / 42e9 * 1e3, 1e-9);
   EXPECT_TRUE(result.summary.feasible);
 }
 
