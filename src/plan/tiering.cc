@@ -18,7 +18,8 @@ constexpr double kLongLife = 0.25;
 constexpr int kMaxPackings = 8;
 // The same for stays of slabs, which may exceed the least by this much.
 constexpr int kMaxSlabPackings = 6;
-constexpr double kTightEnough = 1.0005;
+constexpr double kTightEnough = 1.0005, kFewTightEnough = 1.01;
+constexpr uint64_t kFewSlabs = 32;
 
 constexpr int kLastResort = 3;  // of Candidate::rank, the largest
 
@@ -215,6 +216,12 @@ class Chooser {
     return low;
   }
 
+  // Where a job has few slabs, one more or less is nothing to chase.
+  static uint64_t TightEnough(uint64_t live, uint64_t slab_bytes) {
+    if (live < kFewSlabs * slab_bytes) return uint64_t(kFewTightEnough * double(live)) + slab_bytes;
+    return AlignUp(uint64_t(kTightEnough * double(live)), std::max<uint64_t>(1, slab_bytes));
+  }
+
   // Stays that fill the device to the brim at every launch are more than can be packed: then they
   // are made shorter, and the step waits longer; and fewer, where many are in use at one launch.
   Tiering WithSlabs(const std::vector<Tier>& wanted) const {
@@ -229,8 +236,7 @@ class Chooser {
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
           LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-      const uint64_t enough = AlignUp(uint64_t(kTightEnough * double(live)),
-                                      std::max<uint64_t>(1, tiering.slabs.slab_bytes));
+      const uint64_t enough = TightEnough(live, tiering.slabs.slab_bytes);
       const bool better = packings == 0 || bytes < best.layout.warm_bytes;
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
