@@ -63,6 +63,16 @@ void OccupiedSpace::Merge(std::vector<Stretch>& stretches, Stretch stretch) {
   }
 }
 
+// What ends at the same moment, as all gradients may, is one entry.
+void OccupiedSpace::EnterPartly(Node& leaf, Range when, Stretch where) {
+  for (Partly& partly : leaf.partly) {
+    if (partly.when.begin == when.begin && partly.when.end == when.end) {
+      return Merge(partly.taken, where);
+    }
+  }
+  leaf.partly.push_back({when, {where}});
+}
+
 void OccupiedSpace::Enter(size_t node, uint32_t depth, Range span, Range when, Stretch where) {
   if (when.begin >= span.end || span.begin >= when.end) return;
   Node& here = nodes_[node];
@@ -70,7 +80,10 @@ void OccupiedSpace::Enter(size_t node, uint32_t depth, Range span, Range when, S
   const bool fills = when.begin <= span.begin && span.end <= when.end;
   const bool leaf = node >= leaves_;
   if (fills && (leaf || depth >= kEnteredDepth)) return Merge(here.all, where);
-  if (leaf) return here.partly.push_back({when, where});
+  if (leaf) {
+    const Range part{std::max(when.begin, span.begin), std::min(when.end, span.end)};
+    return EnterPartly(here, part, where);
+  }
   const uint32_t middle = span.begin + (span.end - span.begin) / 2;
   Enter(2 * node, depth + 1, {span.begin, middle}, when, where);
   Enter(2 * node + 1, depth + 1, {middle, span.end}, when, where);
@@ -100,8 +113,11 @@ void OccupiedSpace::Ask(size_t node, Range span, Range when) {
   if (node >= leaves_) {
     work_ += here.partly.size();
     for (const Partly& partly : here.partly) {
-      if (partly.when.begin < when.end && when.begin < partly.when.end) {
-        singles_.push_back(partly.where);
+      if (partly.when.begin >= when.end || when.begin >= partly.when.end) continue;
+      if (partly.taken.size() == 1) {
+        singles_.push_back(partly.taken.front());
+      } else {
+        Consult(partly.taken);
       }
     }
     return;

@@ -44,15 +44,16 @@ class OccupiedSpace {
   };
   struct Partly {
     Range when;
-    Stretch where;
+    std::vector<Stretch> taken;
   };
   struct Node {
     std::vector<Stretch> any;    // taken at some time within the node's
     std::vector<Stretch> all;    // taken all the time, as far as no node above says so
-    std::vector<Partly> partly;  // of a leaf: taken for part of its time
+    std::vector<Partly> partly;  // of a leaf, by part of its time: taken all through that
   };
 
   void Merge(std::vector<Stretch>& stretches, Stretch stretch);
+  void EnterPartly(Node& leaf, Range when, Stretch where);
   void Enter(size_t node, uint32_t depth, Range span, Range when, Stretch where);
   void Ask(size_t node, Range span, Range when);
   void MergeSingles();

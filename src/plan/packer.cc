@@ -1,6 +1,7 @@
 #include "src/plan/packer.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -19,6 +20,7 @@ constexpr int kFirstPatience = 6;
 constexpr int kPatience = 24;
 
 using Order = std::vector<uint32_t>;
+using OrderMaker = std::function<Order()>;
 
 uint64_t LifeTime(const Item& item) {
   uint64_t sum = 0;
@@ -60,10 +62,11 @@ class Packer {
         peak_(FindPeak(items)),
         enough_(std::max(peak_.bytes, enough)) {
     best_.peak = std::numeric_limits<uint64_t>::max();
+    Stack();
   }
 
   Packing Run() {
-    const std::vector<Order> orders = Orders();
+    const std::vector<OrderMaker> orders = Orders();
     TryAll(orders.begin(), orders.begin() + kFirstOrders);
     Improve(kFirstPatience);
     TryAll(orders.begin() + kFirstOrders, orders.end());
@@ -75,22 +78,26 @@ class Packer {
  private:
   bool Finished() const { return placed_.work() > limit_ || best_.peak <= enough_; }
 
-  void TryAll(std::vector<Order>::const_iterator order, std::vector<Order>::const_iterator end) {
-    for (; order != end && (best_order_.empty() || !Finished()); ++order) Try(*order);
+  using MakerIterator = std::vector<OrderMaker>::const_iterator;
+  void TryAll(MakerIterator order, MakerIterator end) {
+    for (; order != end && (best_order_.empty() || !Finished()); ++order) Try((*order)());
+  }
+
+  // What every packing begins with.
+  void Stack() {
+    stack_.offsets.assign(items_.size(), 0);
+    for (uint32_t i = 0; i < stacked_; ++i) {
+      stack_.offsets[i] = AlignUp(stack_.peak, items_[i].alignment);
+      stack_.peak = stack_.offsets[i] + RoundedBytes(items_[i]);
+      placed_.Add(i, stack_.offsets[i]);
+    }
+    placed_.Keep();
   }
 
   // Whether this order was better than all before.
   bool Try(const Order& order) {
     placed_.Clear();
-    Packing packing;
-    packing.offsets.assign(items_.size(), 0);
-    uint64_t top = 0;
-    for (uint32_t i = 0; i < stacked_; ++i) {
-      packing.offsets[i] = AlignUp(top, items_[i].alignment);
-      top = packing.offsets[i] + RoundedBytes(items_[i]);
-      placed_.Add(i, packing.offsets[i]);
-    }
-    packing.peak = top;
+    Packing packing = stack_;
     for (uint32_t i : order) {
       packing.offsets[i] = placed_.Lowest(i);
       placed_.Add(i, packing.offsets[i]);
@@ -103,23 +110,25 @@ class Packer {
     return true;
   }
 
-  // Orders in which greedy placement does well, the best one for training steps first.
-  std::vector<Order> Orders() const {
-    Order all(items_.size() - stacked_);
-    std::iota(all.begin(), all.end(), uint32_t(stacked_));
-    auto sorted = [&](auto key) {
-      Order order = all;
-      std::stable_sort(order.begin(), order.end(),
-                       [&](uint32_t a, uint32_t b) { return key(items_[a]) > key(items_[b]); });
-      return order;
+  // Orders in which greedy placement does well, the best ones for training steps first. Each is
+  // made when it is asked for: of many items only the first few are.
+  std::vector<OrderMaker> Orders() const {
+    const auto sorted = [this](auto key) -> OrderMaker {
+      return [this, key] {
+        Order order(items_.size() - stacked_);
+        std::iota(order.begin(), order.end(), uint32_t(stacked_));
+        std::stable_sort(order.begin(), order.end(),
+                         [&](uint32_t a, uint32_t b) { return key(items_[a]) > key(items_[b]); });
+        return order;
+      };
     };
-    auto area = [](const Item& i) { return double(RoundedBytes(i)) * double(LifeTime(i)); };
-    auto at_peak = [this](const Item& i) {
+    const auto area = [](const Item& i) { return double(RoundedBytes(i)) * double(LifeTime(i)); };
+    const auto at_peak = [this](const Item& i) {
       return (i.live[0].begin <= peak_.time && peak_.time < i.live[0].end) ||
              (i.live[1].begin <= peak_.time && peak_.time < i.live[1].end);
     };
     // Of what makes the peak nothing must stick out; the rest then fills the slopes around it.
-    const auto peak_first = [&](auto key_at_peak, auto key) {
+    const auto peak_first = [=](auto key_at_peak, auto key) {
       return sorted([=](const Item& i) {
         return std::pair(at_peak(i), double(at_peak(i) ? key_at_peak(i) : key(i)));
       });
@@ -136,8 +145,8 @@ class Packer {
         peak_first(lifetime, size),
         peak_first(size, size),
         // Gaps that only fit unaligned are for what may lie anywhere.
-        sorted([&](const Item& i) { return std::pair(i.alignment, area(i)); }),
-        sorted([&](const Item& i) { return std::tuple(at_peak(i), i.alignment, area(i)); }),
+        sorted([=](const Item& i) { return std::pair(i.alignment, area(i)); }),
+        sorted([=](const Item& i) { return std::tuple(at_peak(i), i.alignment, area(i)); }),
         sorted([](const Item& i) { return std::pair(LifeTime(i), RoundedBytes(i)); }),
         sorted([](const Item& i) { return -double(i.live[0].begin); }),
     };
@@ -165,7 +174,7 @@ class Packer {
   OccupiedSpace placed_;
   Peak peak_;
   uint64_t enough_;
-  Packing best_, last_;
+  Packing stack_, best_, last_;
   Order best_order_;
 };
 

@@ -17,7 +17,8 @@ constexpr int kMaxPackings = 5;
 // The same for stays of slabs, which may exceed the least by this much where no budget says more.
 constexpr int kMaxSlabPackings = 6;
 constexpr int kMaxSlabPackingsOfBudget = 2;  // a budget can leave more out instead
-constexpr double kTightEnough = 1.0005;
+constexpr double kTightEnough = 1.0005, kFewTightEnough = 1.01;
+constexpr uint64_t kFewSlabs = 32;
 // What swapping must save of a step to be worth its clearance and its pinned memory.
 constexpr double kWorthSwapping = 0.01;
 
@@ -293,6 +294,12 @@ class Chooser {
     for (uint32_t i : tiering.slabs.to_device) tiering.tiers[i] = resident_[i];
   }
 
+  // Where a job has few slabs, one more or less is nothing to chase.
+  static uint64_t TightEnough(uint64_t live, uint64_t slab_bytes) {
+    if (live < kFewSlabs * slab_bytes) return uint64_t(kFewTightEnough * double(live)) + slab_bytes;
+    return AlignUp(uint64_t(kTightEnough * double(live)), std::max<uint64_t>(1, slab_bytes));
+  }
+
   // Stays that fill the device to the brim at every launch are more than can be packed: then they
   // are made shorter, and the step waits longer; and fewer, where many are in use at one launch.
   Tiering WithSlabs(const std::vector<Tier>& wanted, Slack slack) const {
@@ -305,9 +312,8 @@ class Chooser {
       const uint64_t bytes = tiering.layout.warm_bytes;
       const uint64_t live =
           LiveBytes(profile_, timeline_, tiering.tiers, {Tier::kHot, Tier::kWarm});
-      uint64_t enough = AlignUp(uint64_t(kTightEnough * double(live)),
-                                std::max<uint64_t>(1, tiering.slabs.slab_bytes));
-      if (options_.budget > 0) enough = std::max(room_, live);
+      const uint64_t enough =
+          options_.budget > 0 ? std::max(room_, live) : TightEnough(live, tiering.slabs.slab_bytes);
       const bool better = packings == 0 || bytes < best.layout.warm_bytes;
       in_vain = better ? 0 : in_vain + 1;
       if (better) best = std::move(tiering);
