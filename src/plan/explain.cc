@@ -27,6 +27,8 @@ const char* WhyUnplanned(Unplanned why) {
       return "it is on another device than the one that is planned for";
     case Unplanned::kEmpty:
       return "it has no bytes";
+    case Unplanned::kLoose:
+      return "steps differ, and a place of its own would cost more than what happens to be free";
   }
   return "";
 }

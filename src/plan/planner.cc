@@ -178,7 +178,7 @@ PlanSummary Summarize(const profile::Profile& profile, const Timeline& timeline,
   summary.predicted_peak_bytes = tiering.required_bytes;
   uint64_t device_live = tiering.layout.warm_live_bytes + tiering.transfers.most_device_bytes;
   // The envelope of steps that differ is no step: what counts is what was live.
-  if (plan.uneven && tiering.cold.empty()) device_live = timeline.recorded_live;
+  if (plan.uneven && plan.cold_bytes == 0) device_live = timeline.recorded_live;
   if (device_live > 0) {
     summary.fragmentation = double(plan.planned_peak_bytes) / double(device_live);
   }
