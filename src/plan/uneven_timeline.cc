@@ -10,6 +10,7 @@
 #include "src/plan/envelope.h"
 #include "src/plan/recorded_lives.h"
 #include "src/plan/uneven_places.h"
+#include "src/plan/uneven_touches.h"
 
 namespace ebt::plan {
 namespace {
@@ -24,8 +25,6 @@ using profile::StepKind;
 // A step that makes at least this part of all that is live at most, for good, is set-up still: it
 // makes the optimizer's state.
 constexpr double kSettlingPart = 0.01;
-// Steps that are asked where a persistent block is touched: the last so many.
-constexpr uint64_t kJudgedSpans = 16;
 constexpr int64_t kBeforeAll = -1;
 
 // Where a block is freed: in which step, and behind which allocation of the envelope.
@@ -70,8 +69,7 @@ class UnevenBuilder {
     PairTwins();
     MakeTimelineRooms();
     SumLive();
-    CollectTouches();
-    DropChanceTouches();
+    CollectUnevenTouches(profile_, starts_, model_, timeline_);
     return std::move(timeline_);
   }
 
@@ -342,68 +340,6 @@ class UnevenBuilder {
       }
       timeline_.recorded_live = std::max(timeline_.recorded_live, live);
       timeline_.recorded_planned_live = std::max(timeline_.recorded_planned_live, planned);
-    }
-  }
-
-  std::vector<uint32_t> LivesOf(bool persistent_only) const {
-    std::vector<uint32_t> life_of(profile_.blocks.size(), kNoTwin);
-    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
-      const Lived& life = timeline_.lives[i];
-      if (life.span == Span::kPersistent || (life.in_step && !persistent_only)) {
-        life_of[life.block] = i;
-      }
-    }
-    return life_of;
-  }
-
-  void CollectTouches() {
-    const auto life_of = LivesOf(false);
-    const uint64_t first = recorded_.launches_before[starts_[model_]];
-    for (uint64_t at = starts_[model_]; at < starts_[model_ + 1]; ++at) {
-      const Event& event = profile_.events[at];
-      const uint64_t launch = recorded_.launches_before[at] - first;
-      if (launch >= timeline_.step_launches) continue;  // a copy behind the last launch
-      for (uint32_t block : event.touched) {
-        if (block >= life_of.size() || life_of[block] == kNoTwin) continue;
-        timeline_.lives[life_of[block]].touches.push_back({uint32_t(launch), !IsLaunch(event)});
-      }
-    }
-  }
-
-  // Scanned words are evidence only (timeline.cc): a persistent block is touched by those functions
-  // that touch it in most steps. Launches have no common numbers here.
-  void DropChanceTouches() {
-    const uint64_t judged = std::min<uint64_t>(Steps(), kJudgedSpans);
-    if (judged < 3) return;
-    const auto life_of = LivesOf(true);
-    struct Votes {
-      uint64_t steps = 0, last = kNever;
-    };
-    absl::flat_hash_map<std::pair<uint32_t, uint64_t>, Votes> votes;  // life, function
-    const auto symbol = [](const Event& event) {
-      return IsLaunch(event) ? uint64_t{event.function} * 2 : 1;
-    };
-    for (size_t step = Steps() - judged; step < Steps(); ++step) {
-      for (uint64_t at = starts_[step]; at < starts_[step + 1]; ++at) {
-        const Event& event = profile_.events[at];
-        for (uint32_t block : event.touched) {
-          if (block >= life_of.size() || life_of[block] == kNoTwin) continue;
-          Votes& of = votes[{life_of[block], symbol(event)}];
-          if (std::exchange(of.last, step) != step) ++of.steps;
-        }
-      }
-    }
-    std::vector<uint64_t> symbols;
-    for (uint64_t at = starts_[model_]; at < starts_[model_ + 1]; ++at) {
-      if (IsLaunch(profile_.events[at])) symbols.push_back(symbol(profile_.events[at]));
-    }
-    for (uint32_t i = 0; i < timeline_.lives.size(); ++i) {
-      Lived& life = timeline_.lives[i];
-      if (life.span != Span::kPersistent) continue;
-      std::erase_if(life.touches, [&](const Touch& touch) {
-        const auto of = votes.find({i, touch.copy ? 1 : symbols[touch.launch]});
-        return of == votes.end() || of->second.steps * 2 <= judged;
-      });
     }
   }
 

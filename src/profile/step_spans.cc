@@ -17,8 +17,6 @@ constexpr uint64_t kScalarBytes = 512;
 constexpr double kLeastEvaluation = 0.5;
 // A few blocks may be taken for gradients that come into being before the first of them does.
 constexpr double kEarly = 0.1;
-// A row of equal steps that is shorter is chance.
-constexpr size_t kLeastEqualSteps = 3;
 // At the end of an evaluation less than this share of its own memory is still held.
 constexpr double kHeldByEvaluation = 0.5;
 
@@ -358,59 +356,6 @@ std::vector<StepSpan> FindStepSpans(const Profile& profile) {
   const BlockTouches touches(profile);
   const Usage usage = FindUsage(profile, touches);
   return FindStepSpans(profile, touches, usage, FindCycles(profile, touches, usage));
-}
-
-namespace {
-
-// What tells a step by its launches.
-uint64_t LaunchesHash(const Profile& profile, const StepSpan& span) {
-  uint64_t hash = 0;
-  for (uint64_t at = span.begin; at < span.end; ++at) {
-    const Event& event = profile.events[at];
-    if (!IsLaunch(event)) continue;
-    const uint64_t shape = event.kind == EventKind::kGraph ? ~uint64_t{0} : event.shape;
-    hash = LaunchSymbol(hash + event.function, shape);
-  }
-  return hash;
-}
-
-// The longest row of equal spans, one right behind the other; of equally long ones the last.
-std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<StepSpan>& spans) {
-  std::vector<uint64_t> hashes;
-  for (const StepSpan& span : spans) hashes.push_back(LaunchesHash(profile, span));
-  size_t best = 0, longest = 0, all = 0;
-  for (size_t begin = 0, end = 0; begin < spans.size(); begin = end) {
-    for (end = begin + 1; end < spans.size() && spans[end].begin == spans[end - 1].end &&
-                          spans[end].launches == spans[begin].launches &&
-                          hashes[end] == hashes[begin];) {
-      ++end;
-    }
-    if (spans[begin].kind == StepKind::kEvaluation) continue;
-    all += end - begin;
-    if (end - begin >= longest) best = begin, longest = end - begin;
-  }
-  if (longest < kLeastEqualSteps || longest * 2 < all) return std::nullopt;
-  Steps steps{.period = spans[best].launches, .steps = longest};
-  for (uint64_t at = 0; at < spans[best].begin; ++at) {
-    steps.first_launch += IsLaunch(profile.events[at]);
-  }
-  for (size_t i = 0; i < longest; ++i) steps.start_events.push_back(spans[best + i].begin);
-  steps.start_events.push_back(spans[best + longest - 1].end);
-  return steps;
-}
-
-}  // namespace
-
-std::optional<Steps> FindSteadySteps(const Profile& profile, std::vector<StepSpan>* spans) {
-  auto steps = FindSteps(profile);
-  // A single marked step says nothing of the others.
-  if (steps && steps->steps > 1) return steps;
-  *spans = FindStepSpans(profile);
-  if (auto row = LongestEqualRow(profile, *spans)) return row;
-  const bool differ = std::count_if(spans->begin(), spans->end(), [](const StepSpan& span) {
-                        return span.kind != StepKind::kEvaluation;
-                      }) >= int64_t(kLeastEqualSteps);
-  return differ ? std::nullopt : steps;
 }
 
 }  // namespace ebt::profile
