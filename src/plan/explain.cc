@@ -29,8 +29,6 @@ const char* WhyUnplanned(Unplanned why) {
       return "steps differ, and what is free at the time serves better than a place of its own";
     case Unplanned::kEmpty:
       return "it has no bytes";
-    case Unplanned::kLoose:
-      return "steps differ, and a place of its own would cost more than what happens to be free";
   }
   return "";
 }

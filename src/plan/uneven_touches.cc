@@ -13,7 +13,7 @@ using profile::kNever;
 using profile::Profile;
 
 // Steps that are asked where a persistent block is touched: the last so many.
-constexpr uint64_t kJudgedSteps = 16;
+constexpr uint64_t kJudgedSpans = 16;
 
 constexpr uint32_t kNoLife = ~uint32_t{0};
 
@@ -50,7 +50,7 @@ uint64_t SymbolOf(const Event& event) { return IsLaunch(event) ? uint64_t{event.
 class Votes {
  public:
   Votes(const Profile& profile, const std::vector<uint64_t>& starts, const Timeline& timeline)
-      : judged_(std::min<uint64_t>(starts.size() - 1, kJudgedSteps)) {
+      : judged_(std::min<uint64_t>(starts.size() - 1, kJudgedSpans)) {
     const std::vector<uint32_t> life_of = LivesOf(profile, timeline, true);
     for (size_t step = starts.size() - 1 - judged_; step + 1 < starts.size(); ++step) {
       for (uint64_t at = starts[step]; at < starts[step + 1]; ++at) {
