@@ -175,7 +175,8 @@ class Chooser {
                          .room = room_,
                          .slabs = slabs};
     for (uint32_t i = 0; i < resident_.size(); ++i) {
-      const bool fixed = !timeline_.lives[i].variable;
+      const uint32_t twin = timeline_.lives[i].twin;
+      const bool fixed = !timeline_.lives[twin == kNoTwin ? i : twin].variable;
       rules.movable.push_back(Movable(i) && fixed && Bytes(i) >= kSmallestCold);
       rules.state.push_back(behaviour_.traits[i].block_class == BlockClass::kOptimizerState);
     }

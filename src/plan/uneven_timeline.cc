@@ -61,6 +61,9 @@ class UnevenBuilder {
     timeline_.uneven = true;
     timeline_.representative = model_;
     FillSteps();
+    if (timeline_.step_launches == 0) {
+      return absl::FailedPreconditionError("a step without launches: record the profile again");
+    }
     MakeAxis();
     FindFrees();
     AddPrologue();
@@ -163,9 +166,11 @@ class UnevenBuilder {
       if (IsLaunch(event)) timeline_.launch_times.push_back(time), ++launches;
       ++time;
     }
-    // Allocations behind the last launch are the next step's, of which the plan knows none.
-    launches = launches > 0 ? launches - 1 : 0;
     place_until(places_.size());
+    // What comes behind the last launch is the next step's, of which the plan knows none.
+    for (Place& place : places_) {
+      place.launch = std::min(place.launch, launches > 0 ? launches - 1 : 0);
+    }
     timeline_.end = time;
   }
 

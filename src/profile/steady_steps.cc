@@ -37,12 +37,38 @@ std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<S
   }
   if (longest < kLeastEqualSteps || longest * 2 < all) return std::nullopt;
   Steps steps{.period = spans[best].launches, .steps = longest};
-  for (uint64_t at = 0; at < spans[best].begin; ++at) {
+  // As everywhere in Steps a step starts right behind the last launch of the one before it.
+  const auto behind_launch = [&](uint64_t at) {
+    while (at > 0 && !IsLaunch(profile.events[at - 1])) --at;
+    return at;
+  };
+  for (size_t i = 0; i < longest; ++i) {
+    steps.start_events.push_back(behind_launch(spans[best + i].begin));
+  }
+  steps.start_events.push_back(behind_launch(spans[best + longest - 1].end));
+  for (uint64_t at = 0; at < steps.start_events[0]; ++at) {
     steps.first_launch += IsLaunch(profile.events[at]);
   }
-  for (size_t i = 0; i < longest; ++i) steps.start_events.push_back(spans[best + i].begin);
-  steps.start_events.push_back(spans[best + longest - 1].end);
   return steps;
+}
+
+// Whoever looks for spans follows the blocks that events name, and when those live.
+bool IsConsistent(const Profile& profile) {
+  for (uint64_t at = 0; at < profile.events.size(); ++at) {
+    const Event& event = profile.events[at];
+    const bool allocates = event.kind == EventKind::kAlloc;
+    if (allocates || event.kind == EventKind::kFree) {
+      if (event.block >= profile.blocks.size()) return false;
+      const Block& block = profile.blocks[event.block];
+      if ((allocates ? block.alloc_at : block.free_at) != at) return false;
+    }
+    for (uint32_t touched : event.touched) {
+      if (touched >= profile.blocks.size()) return false;
+      const Block& block = profile.blocks[touched];
+      if (at < block.alloc_at || at >= block.free_at) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
@@ -51,6 +77,7 @@ std::optional<Steps> FindSteadySteps(const Profile& profile, std::vector<StepSpa
   auto steps = FindSteps(profile);
   // A single marked step says nothing of the others.
   if (steps && steps->steps > 1) return steps;
+  if (!IsConsistent(profile)) return steps;
   *spans = FindStepSpans(profile);
   if (auto row = LongestEqualRow(profile, *spans)) return row;
   const bool differ = std::count_if(spans->begin(), spans->end(), [](const StepSpan& span) {
