@@ -286,15 +286,15 @@ TEST_F(LifeTest, ADriverThatOnlyItsPathLeadsToIsFound) {
 }
 
 // multiprocessing's ways to start a process, before the parent has used the driver and after.
-struct Start {
+struct Beginning {
   const char* method;
   const char* when;
 };
-void PrintTo(const Start& start, std::ostream* stream) {
+void PrintTo(const Beginning& start, std::ostream* stream) {
   *stream << start.method << " " << start.when;
 }
 
-class MultiprocessingTest : public LifeTest, public ::testing::WithParamInterface<Start> {
+class MultiprocessingTest : public LifeTest, public ::testing::WithParamInterface<Beginning> {
  protected:
   std::vector<std::string> Script() const {
     return {python_, getenv("LIFE_MULTIPROCESSING"), GetParam().method, GetParam().when};
@@ -337,10 +337,10 @@ TEST_P(MultiprocessingTest, IsAsNativelyAndTheParentsProfileIsWhole) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryMethod, MultiprocessingTest,
-                         ::testing::Values(Start{"fork", "before"}, Start{"fork", "after"},
-                                           Start{"fork", "resolved"}, Start{"spawn", "before"},
-                                           Start{"spawn", "after"}, Start{"forkserver", "before"},
-                                           Start{"forkserver", "after"}),
+                         ::testing::Values(Beginning{"fork", "before"}, Beginning{"fork", "after"},
+                                           Beginning{"fork", "resolved"}, Beginning{"spawn", "before"},
+                                           Beginning{"spawn", "after"}, Beginning{"forkserver", "before"},
+                                           Beginning{"forkserver", "after"}),
                          [](const auto& info) {
                            return std::string(info.param.method) + "_" + info.param.when;
                          });

@@ -17,8 +17,8 @@ using ::testing::Not;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20, kGiB = uint64_t{1} << 30;
 
-plan::Baseline Figures() {
-  return {.policy = plan::Policy::kNative,
+simulate::Baseline Figures() {
+  return {.policy = simulate::Policy::kNative,
           .allocations = 3,
           .peak_live_bytes = 2 * kGiB,
           .peak_allocated_bytes = 2 * kGiB + 512,
