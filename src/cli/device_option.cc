@@ -1,6 +1,5 @@
 #include "src/cli/device_option.h"
 
-#include "src/base/log.h"
 #include "src/profile/metadata.h"
 
 namespace ebt::cli {
@@ -14,16 +13,13 @@ void AddDeviceOption(CLI::App* command, std::string* device) {
 }
 
 absl::StatusOr<plan::DeviceModel> ChooseDevice(const std::string& device,
-                                               const profile::Profile& profile) {
+                                               const profile::Profile& profile, std::string* note) {
   if (!device.empty()) {
     const auto found = plan::FindDevice(device);
     if (!found.ok()) return found.status();
     return found->speeds;
   }
-  std::string note;
-  const plan::DeviceDescription chosen = plan::DeviceOfGpu(profile::Text(profile, "gpu"), &note);
-  if (!note.empty()) Log(LogLevel::kWarning, "{}", note);
-  return chosen.speeds;
+  return plan::DeviceOfGpu(profile::Text(profile, "gpu"), note).speeds;
 }
 
 }  // namespace ebt::cli

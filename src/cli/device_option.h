@@ -13,9 +13,9 @@ namespace ebt::cli {
 
 void AddDeviceOption(CLI::App* command, std::string* device);
 
-// What `device` names; where it is empty the profile's GPU, or else the H200, which is said.
+// What `device` names; where it is empty the profile's GPU, or else the H200: then `note` says so.
 absl::StatusOr<plan::DeviceModel> ChooseDevice(const std::string& device,
-                                               const profile::Profile& profile);
+                                               const profile::Profile& profile, std::string* note);
 
 }  // namespace ebt::cli
 

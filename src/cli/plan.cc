@@ -146,11 +146,12 @@ int PrintExplanation(const plan::Explanation& explanation, bool json) {
   return 0;
 }
 
-void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey, bool json) {
+void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey,
+                 const std::string& device_note, bool json) {
   if (json) {
     fmt::print("{}\n", plan::SummaryJson(result.summary, survey));
   } else {
-    fmt::print("{}{}", report::PlanTable(result),
+    fmt::print("{}{}{}{}", report::PlanTable(result), device_note, device_note.empty() ? "" : "\n",
                survey == nullptr ? "" : report::RankTable(*survey));
   }
   std::fflush(stdout);
@@ -197,7 +198,7 @@ int MakeAndWrite(const PlanCommandOptions& options) {
   request->options.source = recordings->source;
   auto result = MakeCheckedPlan(*recordings, request->options);
   if (!result.ok()) return Fail(result.status());
-  PrintResult(*result, recordings->Survey(), options.json);
+  PrintResult(*result, recordings->Survey(), request->device_note, options.json);
   const std::string cut = CutNote(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(

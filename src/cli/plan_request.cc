@@ -130,8 +130,7 @@ absl::StatusOr<PlanRequest> ReadPlanRequest(const PlanWords& words, const profil
   }
   if (absl::Status status = AddEdits(words, sites, &options); !status.ok()) return status;
   if (request.old) plan::CountKept(*request.old, options, &request.update);
-  // Last, as it may have a line to say where nothing else is wrong.
-  const absl::StatusOr<plan::DeviceModel> device = ChooseDevice(words.device, profile);
+  const auto device = ChooseDevice(words.device, profile, &request.device_note);
   if (!device.ok()) return device.status();
   options.device = *device;
   return request;

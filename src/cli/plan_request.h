@@ -32,7 +32,8 @@ void AddPlanWords(CLI::App& plan, PlanWords& words);
 struct PlanRequest {
   plan::PlanOptions options;
   std::optional<plan::Plan> old;
-  plan::Update update;  // what the older plan hands on
+  plan::Update update;      // what the older plan hands on
+  std::string device_note;  // whose speeds times are predicted with, where that is not plain
 };
 
 // What the older plan says, and over it what the command line does. several_ranks: the profile is

@@ -20,7 +20,22 @@ uint64_t LaunchesHash(const Profile& profile, const StepSpan& span) {
   return hash;
 }
 
-// The longest row of equal spans, one right behind the other; of equally long ones the last.
+// As everywhere in Steps a step starts right behind the last launch of the one before it.
+uint64_t BehindLaunch(const Profile& profile, uint64_t at) {
+  while (at > 0 && !IsLaunch(profile.events[at - 1])) --at;
+  return at;
+}
+
+// Whether what a step makes is gone when the next one ends: a step that makes what stays is set-up.
+bool Settled(const Profile& profile, const StepSpan& span, const StepSpan& next) {
+  const uint64_t begin = BehindLaunch(profile, span.begin);
+  return std::none_of(profile.blocks.begin(), profile.blocks.end(), [&](const Block& block) {
+    return begin <= block.alloc_at && block.alloc_at < span.end && block.free_at > next.end;
+  });
+}
+
+// The longest row of equal spans, one right behind the other; of equally long ones the last. Set-up
+// at its begin is left out.
 std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<StepSpan>& spans) {
   std::vector<uint64_t> hashes;
   for (const StepSpan& span : spans) hashes.push_back(LaunchesHash(profile, span));
@@ -36,16 +51,12 @@ std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<S
     if (end - begin >= longest) best = begin, longest = end - begin;
   }
   if (longest < kLeastEqualSteps || longest * 2 < all) return std::nullopt;
+  while (longest > 1 && !Settled(profile, spans[best], spans[best + 1])) ++best, --longest;
   Steps steps{.period = spans[best].launches, .steps = longest};
-  // As everywhere in Steps a step starts right behind the last launch of the one before it.
-  const auto behind_launch = [&](uint64_t at) {
-    while (at > 0 && !IsLaunch(profile.events[at - 1])) --at;
-    return at;
-  };
   for (size_t i = 0; i < longest; ++i) {
-    steps.start_events.push_back(behind_launch(spans[best + i].begin));
+    steps.start_events.push_back(BehindLaunch(profile, spans[best + i].begin));
   }
-  steps.start_events.push_back(behind_launch(spans[best + longest - 1].end));
+  steps.start_events.push_back(BehindLaunch(profile, spans[best + longest - 1].end));
   for (uint64_t at = 0; at < steps.start_events[0]; ++at) {
     steps.first_launch += IsLaunch(profile.events[at]);
   }

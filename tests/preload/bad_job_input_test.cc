@@ -171,9 +171,9 @@ TEST_P(BadJobInput, MissingFieldIsRefusedUnlessItHasADefault) {
     };
     const std::string& key = field.back();
     const bool of_slot = field.to_string().rfind("/slabs/", 0) != 0;
-    if (!of_slot ||
-        (key != "fingerprint" && key != "stream" && key != "persistent" && key != "class" &&
-         key != "use" && key != "fetch_launch" && key != "evict_launch")) {
+    if (!of_slot || (key != "fingerprint" && key != "stream" && key != "persistent" &&
+                     key != "class" && key != "use" && key != "fetch_launch" &&
+                     key != "evict_launch" && key != "after" && key != "hotness")) {
       ExpectDamageRefused(remove, {key + ": is missing"});
     } else {
       ordered_json plan = job_->plan;

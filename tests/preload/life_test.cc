@@ -336,14 +336,13 @@ TEST_P(MultiprocessingTest, IsAsNativelyAndTheParentsProfileIsWhole) {
   EXPECT_EQ(replayed.out, native.out);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryMethod, MultiprocessingTest,
-                         ::testing::Values(Beginning{"fork", "before"}, Beginning{"fork", "after"},
-                                           Beginning{"fork", "resolved"}, Beginning{"spawn", "before"},
-                                           Beginning{"spawn", "after"}, Beginning{"forkserver", "before"},
-                                           Beginning{"forkserver", "after"}),
-                         [](const auto& info) {
-                           return std::string(info.param.method) + "_" + info.param.when;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    EveryMethod, MultiprocessingTest,
+    ::testing::Values(Beginning{"fork", "before"}, Beginning{"fork", "after"},
+                      Beginning{"fork", "resolved"}, Beginning{"spawn", "before"},
+                      Beginning{"spawn", "after"}, Beginning{"forkserver", "before"},
+                      Beginning{"forkserver", "after"}),
+    [](const auto& info) { return std::string(info.param.method) + "_" + info.param.when; });
 
 }  // namespace
 }  // namespace ebt::test
