@@ -70,7 +70,7 @@ absl::Status ReadOld(const PlanWords& words, const std::vector<plan::Site>& site
 void AddEditOptions(CLI::App& plan, PlanWords& words) {
   plan.add_option("--update", words.update,
                   "Take over the budget, weights, pins, exclusions and clearances of this plan "
-                  "where they are not words anew; it is replaced unless -o names another")
+                  "where they are not given anew; it is replaced unless -o names another")
       ->type_name("PLAN");
   plan.add_option("--pin", words.pins,
                   "Where a site's blocks lie: hot, warm or cold; none lifts an older edit")
