@@ -38,10 +38,9 @@ Arena::Outcome Arena::TakeWithin(uint64_t begin, uint64_t end, uint64_t bytes,
   {
     MutexLock lock(&mutex_);
     pieces = map_.TakeLowest(bytes, begin, end);
-    if (!pieces.empty()) top_ = std::max(top_, pieces.front().offset + bytes);
   }
   if (!pieces.empty()) *offset = pieces.front().offset;
-  return Finish(pieces, bytes, stream);
+  return Served(Finish(pieces, bytes, stream), *offset + bytes);
 }
 
 Arena::Outcome Arena::TakeCompact(uint64_t floor, uint64_t bytes, std::optional<CUstream> stream,
@@ -53,10 +52,18 @@ Arena::Outcome Arena::TakeCompact(uint64_t floor, uint64_t bytes, std::optional<
     MutexLock lock(&mutex_);
     pieces = map_.TakeBestFit(bytes, tag, std::max(floor, top_));
     if (pieces.empty()) pieces = map_.TakeLowest(bytes, 0, map_.size());
-    if (!pieces.empty()) top_ = std::max(top_, pieces.front().offset + bytes);
   }
   if (!pieces.empty()) *offset = pieces.front().offset;
-  return Finish(pieces, bytes, stream);
+  return Served(Finish(pieces, bytes, stream), *offset + bytes);
+}
+
+// What had no memory is not in use: else the hole that it left would be preferred to a larger one
+// that has some.
+Arena::Outcome Arena::Served(Outcome outcome, uint64_t end) {
+  if (outcome != Outcome::kServed) return outcome;
+  MutexLock lock(&mutex_);
+  top_ = std::max(top_, end);
+  return outcome;
 }
 
 Arena::Outcome Arena::Finish(const std::vector<Piece>& pieces, uint64_t bytes,

@@ -64,6 +64,7 @@ class Arena {
 
  private:
   // stream: whose work comes next; none: anybody's.
+  Outcome Served(Outcome outcome, uint64_t end);
   Outcome Finish(const std::vector<Piece>& pieces, uint64_t bytes, std::optional<CUstream> stream);
 
   const std::unique_ptr<Backing> backing_;

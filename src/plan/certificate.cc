@@ -56,6 +56,7 @@ void NameMoment(const profile::Profile& profile, const Timeline& timeline, uint6
                 Certificate& out) {
   const auto& starts = timeline.steps.start_events;
   out.in_warm_up = moment < timeline.prologue_end;
+  if (timeline.uneven && !out.in_warm_up) return;  // its step is none that was recorded
   // The timeline's step is the recorded representative, event by event.
   uint64_t at = moment, begin = 0;
   if (!out.in_warm_up) {
@@ -116,11 +117,16 @@ Certificate Certify(const profile::Profile& profile, const Timeline& timeline,
 }
 
 std::string CertificateText(const Certificate& certificate, uint64_t budget) {
+  const std::string when =
+      certificate.kernel.empty()
+          ? "where steps that differ need most"
+          : fmt::format("before launch {} of {} ({})", certificate.launch,
+                        certificate.in_warm_up ? "the warm-up" : "a step", certificate.kernel);
   std::string text = fmt::format(
-      "with everything on the host that can be, {} of device memory are needed before launch {} of "
-      "{} ({}), {} more than the budget of {}: the smallest budget that can be met is {} bytes",
-      FormatSize(certificate.smallest_budget), certificate.launch,
-      certificate.in_warm_up ? "the warm-up" : "a step", certificate.kernel,
+      "with everything on the host that can be, {} of device memory are needed {}, {} more than "
+      "the "
+      "budget of {}: the smallest budget that can be met is {} bytes",
+      FormatSize(certificate.smallest_budget), when,
       FormatSize(certificate.smallest_budget - budget), FormatSize(budget),
       certificate.smallest_budget);
   for (size_t i = 0; i < std::min(kNamedSites, certificate.sites.size()); ++i) {

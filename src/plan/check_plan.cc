@@ -182,7 +182,10 @@ class SequenceCheck {
     if (slot.bytes > kSaneBytes) {
       return Broken("size", fmt::format("{} is larger than any device", Name(i)));
     }
-    if (slot.tier == Tier::kNative) return absl::OkStatus();
+    if (slot.tier == Tier::kNative) {
+      if (!slot.variable()) return absl::OkStatus();
+      return Broken("room", fmt::format("{} may vary, but is the driver's", Name(i)));
+    }
     if (slot.bytes == 0) return Broken("size", fmt::format("{} has a place but no bytes", Name(i)));
     if (slot.offset % kBlockAlignment != 0) {
       return Broken("alignment", fmt::format("{} does not begin at a multiple of {} bytes", Name(i),

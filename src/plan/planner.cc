@@ -226,8 +226,20 @@ PlanResult PlanTimeline(const profile::Profile& profile, const Timeline& timelin
         plan.warm_bytes + tiering.transfers.most_device_bytes + plan.dynamic_bytes;
     result.summary = Summarize(profile, timeline, behaviour, tiering, plan, options);
     result.sites = SumSites(profile, timeline, behaviour, tiering);
+    // What the blocks without a place take is known only now; it was reckoned with as `counted`.
     const uint64_t counted = tiering_options.overhead_bytes - overhead;
-    if (options.budget == 0 || plan.dynamic_bytes <= counted) break;
+    const uint64_t peak = tiering.required_bytes - counted + plan.dynamic_bytes;
+    PlanSummary& summary = result.summary;
+    summary.predicted_peak_bytes = peak;
+    if (!plan.uneven) break;
+    summary.feasible = options.budget == 0 || peak <= options.budget;
+    if (summary.feasible) {
+      summary.certificate = {};
+      summary.infeasible_reason.clear();
+      break;
+    }
+    summary.certificate.smallest_budget = peak;
+    summary.infeasible_reason = CertificateText(summary.certificate, options.budget);
     tiering_options.overhead_bytes = overhead + plan.dynamic_bytes;
   }
   return result;

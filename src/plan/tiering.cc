@@ -76,7 +76,10 @@ class Chooser {
 
   // The fastest of what fits, as far as that shows without packing.
   Tiering WithBudget() const {
-    if (timeline_.uneven) return Fit({});
+    if (timeline_.uneven) {
+      Tiering tiering = Fit({});
+      return tiering.feasible ? tiering : Least();
+    }
     std::vector<Draft> drafts;
     for (bool slabs : {true, false}) {
       for (bool prefetch : {true, false}) {

@@ -22,7 +22,8 @@ absl::Status Damaged(const absl::Status& status, const std::string& file) {
 
 absl::Status CheckBudget(const std::string& path, const Plan& plan, uint64_t budget,
                          bool cold_on_device) {
-  const uint64_t needed = std::max(plan.planned_peak_bytes, plan.warm_bytes) + plan.overhead_bytes;
+  const uint64_t needed =
+      std::max(plan.planned_peak_bytes, plan.warm_bytes + plan.dynamic_bytes) + plan.overhead_bytes;
   if (budget == 0) return absl::OkStatus();
   if (needed <= budget && cold_on_device && plan.cold_bytes > budget - needed) {
     return Refuse(path,

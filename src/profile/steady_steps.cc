@@ -26,16 +26,20 @@ uint64_t BehindLaunch(const Profile& profile, uint64_t at) {
   return at;
 }
 
-// Whether what a step makes is gone when the next one ends: a step that makes what stays is set-up.
-bool Settled(const Profile& profile, const StepSpan& span, const StepSpan& next) {
-  const uint64_t begin = BehindLaunch(profile, span.begin);
-  return std::none_of(profile.blocks.begin(), profile.blocks.end(), [&](const Block& block) {
-    return begin <= block.alloc_at && block.alloc_at < span.end && block.free_at > next.end;
-  });
+// Of each step of a row that begins at these events, bytes that it makes and that outlive the next.
+std::vector<uint64_t> KeptBytes(const Profile& profile, const std::vector<uint64_t>& starts) {
+  std::vector<uint64_t> kept(starts.size() - 1, 0);
+  for (const Block& block : profile.blocks) {
+    const auto behind = std::upper_bound(starts.begin(), starts.end(), block.alloc_at);
+    if (behind == starts.begin() || behind == starts.end()) continue;
+    const size_t step = size_t(behind - starts.begin()) - 1;
+    if (step + 2 < starts.size() && block.free_at >= starts[step + 2]) kept[step] += block.bytes;
+  }
+  return kept;
 }
 
-// The longest row of equal spans, one right behind the other; of equally long ones the last. Set-up
-// at its begin is left out.
+// The longest row of equal spans, one right behind the other; of equally long ones the last. Steps
+// at its begin that make more to stay than the next one are set-up and left out.
 std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<StepSpan>& spans) {
   std::vector<uint64_t> hashes;
   for (const StepSpan& span : spans) hashes.push_back(LaunchesHash(profile, span));
@@ -51,12 +55,16 @@ std::optional<Steps> LongestEqualRow(const Profile& profile, const std::vector<S
     if (end - begin >= longest) best = begin, longest = end - begin;
   }
   if (longest < kLeastEqualSteps || longest * 2 < all) return std::nullopt;
-  while (longest > 1 && !Settled(profile, spans[best], spans[best + 1])) ++best, --longest;
-  Steps steps{.period = spans[best].launches, .steps = longest};
+  std::vector<uint64_t> starts;
   for (size_t i = 0; i < longest; ++i) {
-    steps.start_events.push_back(BehindLaunch(profile, spans[best + i].begin));
+    starts.push_back(BehindLaunch(profile, spans[best + i].begin));
   }
-  steps.start_events.push_back(BehindLaunch(profile, spans[best + longest - 1].end));
+  starts.push_back(BehindLaunch(profile, spans[best + longest - 1].end));
+  const std::vector<uint64_t> kept = KeptBytes(profile, starts);
+  size_t first = 0;
+  while (first + 2 < longest && kept[first] > kept[first + 1]) ++first;
+  Steps steps{.period = spans[best].launches, .steps = longest - first};
+  steps.start_events.assign(starts.begin() + int64_t(first), starts.end());
   for (uint64_t at = 0; at < steps.start_events[0]; ++at) {
     steps.first_launch += IsLaunch(profile.events[at]);
   }

@@ -61,7 +61,9 @@ Snapshot Replayer::TakeSnapshot(Space& space) {
       plan.cold += bytes;
       continue;
     }
-    const bool beside = block.arena == &space.dynamic() || (plan_.uneven && block.site == 0);
+    const bool behind = plan_.uneven && block.arena == space.warm() &&
+                        block.offset + block.bytes > plan_.warm_bytes;
+    const bool beside = block.arena == &space.dynamic() || behind;
     (beside ? plan.dynamic : plan.planned) += bytes;
     SnapshotSite& site = sites[block.site];
     site.bytes += bytes;

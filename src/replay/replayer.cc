@@ -207,9 +207,13 @@ bool Replayer::PlaceVariable(Space& space, const plan::Slot& slot, const ebt_all
 bool Replayer::PlaceAnywhere(Space& space, const ebt_alloc& request, Block* block) {
   uint64_t offset = 0;
   Arena& arena = plan_.uneven ? *space.warm() : space.dynamic();
+  // What set-up has not taken yet is not free: it would be in the way of what has its place there.
+  const bool setting_up = !in_step_.load(std::memory_order_relaxed);
   const Arena::Outcome outcome =
-      plan_.uneven ? arena.TakeCompact(plan_.warm_bytes, request.bytes, request.stream, &offset)
-                   : arena.Take(request.bytes, request.stream, &offset);
+      !plan_.uneven ? arena.Take(request.bytes, request.stream, &offset)
+      : setting_up
+          ? arena.TakeWithin(plan_.warm_bytes, arena.size(), request.bytes, request.stream, &offset)
+          : arena.TakeCompact(plan_.warm_bytes, request.bytes, request.stream, &offset);
   if (outcome != Arena::Outcome::kServed) return false;
   *block = {&arena, offset, request.bytes, nullptr, false, 0};
   return true;
