@@ -88,7 +88,10 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
       plan::MakePlan(simulate::FirstSteps(profile, options.plan_steps), how);
   const std::string steps = fmt::format("--plan-steps {} of the {} steps of {}", options.plan_steps,
                                         simulate::CountSteps(profile), options.profile);
-  if (!result.ok()) return InRecording(steps, result.status());
+  if (!result.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}; or plan more of the steps", steps, Message(result.status())));
+  }
   if (!result->summary.feasible) {
     return InRecording(steps, absl::FailedPreconditionError(result->summary.infeasible_reason));
   }
