@@ -2,6 +2,7 @@
 
 #include "src/base/log.h"
 #include "src/cli/command.h"
+#include "src/cli/options.h"
 
 namespace ebt::cli {
 
@@ -49,6 +50,7 @@ int Main(int argc, char** argv) {
   AddReport(invocation);
   AddDoctor(invocation);
   AddEnv(invocation);
+  for (CLI::App* command : app.get_subcommands({})) RefuseEmptyValues(command);
 
   std::vector<std::string> own;
   SplitAtCommand(argc, argv, &own, &invocation);

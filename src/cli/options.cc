@@ -1,7 +1,13 @@
 #include "src/cli/options.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/gpu_survey.h"
@@ -37,6 +43,55 @@ CLI::Option* AddSizeOption(CLI::App* command, const std::string& name, std::stri
             return size.ok() ? std::string() : std::string(size.status().message());
           },
           "", "");
+}
+
+ValueCheck NumberWithin(double least, double most) {
+  return [least, most](const std::string& text) {
+    double value = 0;
+    // Of nan both comparisons are false.
+    const bool good = absl::SimpleAtod(text, &value) && value >= least && value <= most;
+    return good ? ""
+                : fmt::format("\"{}\" is not a number from {:.0f} to {:.0f}", text, least, most);
+  };
+}
+
+ValueCheck WholeNumberFrom(uint64_t least) {
+  return [least](const std::string& text) {
+    uint64_t value = 0;
+    const bool good = absl::SimpleAtoi(text, &value) && value >= least;
+    return good ? "" : fmt::format("\"{}\" is not a whole number from {}", text, least);
+  };
+}
+
+void RefuseEmptyValues(CLI::App* command) {
+  for (CLI::Option* option : command->get_options()) {
+    if (option->get_positional() || option->get_items_expected_max() == 0) continue;
+    option->check(
+        [](const std::string& value) {
+          return value.empty() ? "the value is empty; give one, or leave the option out"
+                               : std::string();
+        },
+        "", "");
+  }
+}
+
+absl::Status CheckOutputFile(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path output = path;
+  if (std::filesystem::is_directory(output, error) || !output.has_filename()) {
+    return absl::InvalidArgumentError(fmt::format("{} is a folder: name a file in it", path));
+  }
+  if (std::filesystem::exists(output, error)) return absl::OkStatus();
+  const std::filesystem::path folder = output.has_parent_path() ? output.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, error)) {
+    return absl::NotFoundError(
+        fmt::format("{} cannot be created: there is no folder {}", path, folder.string()));
+  }
+  if (access(folder.c_str(), W_OK) != 0) {
+    return absl::PermissionDeniedError(
+        fmt::format("{} cannot be created: {}", path, strerror(errno)));
+  }
+  return absl::OkStatus();
 }
 
 void AddTorchBackendOption(CLI::App* command, std::string* backend) {

@@ -2,6 +2,8 @@
 #ifndef EBBTIDE_SRC_CLI_OPTIONS_H_
 #define EBBTIDE_SRC_CLI_OPTIONS_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "src/cli/child.h"
@@ -16,6 +18,21 @@ void SetSynopsis(CLI::App* command, const std::string& synopsis);
 // A size such as 24GiB; anything else is a bad command line.
 CLI::Option* AddSizeOption(CLI::App* command, const std::string& name, std::string* text,
                            const std::string& help);
+
+// Checks for CLI::Option::check, whose text is why a value is refused, "" for a good one.
+using ValueCheck = std::function<std::string(const std::string&)>;
+// A number from `least` to `most`; "nan" is none.
+ValueCheck NumberWithin(double least, double most);
+// A whole number that is `least` or more.
+ValueCheck WholeNumberFrom(uint64_t least);
+
+// An empty value of any of the command's options is a bad command line: the code takes empty text
+// for "not given", and what a script's unset variable meant is not known.
+void RefuseEmptyValues(CLI::App* command);
+
+// An error where `path` cannot be written for what is on disk by now; called before work begins
+// whose result would be lost.
+absl::Status CheckOutputFile(const std::string& path);
 
 // --torch-backend, into *backend.
 void AddTorchBackendOption(CLI::App* command, std::string* backend);

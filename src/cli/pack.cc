@@ -129,6 +129,9 @@ int PackFile(const PackCommandOptions& options) {
     return Refuse(absl::InvalidArgumentError(
         fmt::format("{} is the table: name another file for the offsets", options.output)));
   }
+  if (!options.output.empty()) {
+    if (absl::Status status = CheckOutputFile(options.output); !status.ok()) return Refuse(status);
+  }
   const uint64_t capacity = options.capacity.empty() ? 0 : *ParseSize(options.capacity);
   const absl::StatusOr<std::string> text = ReadText(options.file);
   if (!text.ok()) return Refuse(text.status());
@@ -156,12 +159,18 @@ void AddPack(Invocation& invocation) {
   SetSynopsis(pack, "FILE.csv [--capacity N] [--seconds S] [-o OUT.csv] [--json]");
   pack->add_option("FILE", options->file,
                    "Table with the columns id, lower, upper (an item lives from lower until "
-                   "before upper) and size")
+                   "before upper) and size; ids need not be unique, no field may be quoted")
       ->required();
   AddSizeOption(pack, "--capacity", &options->capacity,
-                "Stop as soon as everything fits into this (default: as low as possible)");
+                "Stop as soon as everything fits into this (default: as low as possible)")
+      ->check([](const std::string& text) {
+        const absl::StatusOr<uint64_t> capacity = ParseSize(text);
+        return capacity.ok() && *capacity == 0 ? "nothing fits into 0; leave it out for as low as "
+                                                 "possible"
+                                               : "";
+      });
   pack->add_option("--seconds", options->seconds, "Stop searching after so long")
-      ->check(CLI::Range(0.0, kMostSeconds))
+      ->check(NumberWithin(0, kMostSeconds))
       ->capture_default_str();
   pack->add_option("-o,--output", options->output, "Table to write: the rows with their offsets")
       ->type_name("FILE");

@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "absl/strings/strip.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
 #include "src/cli/plan_request.h"
+#include "src/cli/profiles.h"
 #include "src/cli/progress.h"
 #include "src/plan/edits.h"
 #include "src/plan/explain.h"
@@ -50,16 +52,15 @@ std::string DefaultOutput(const std::string& profile) {
 }
 
 // Part of the one line that comes at the end, whichever that is.
-std::string CutNote(const profile::Profile& profile, const std::string& path) {
-  return profile.truncated
-             ? fmt::format(" ({} ends early: the process was killed, or the file cut)", path)
-             : "";
+std::string CutRemark(const profile::Profile& profile, const std::string& path) {
+  const std::string note = CutNote(profile, path);
+  return note.empty() ? "" : fmt::format(" ({})", note);
 }
 
 absl::Status Named(const std::string& path, const absl::Status& status,
                    const profile::Profile& profile) {
   return absl::InvalidArgumentError(
-      fmt::format("{}: {}{}", path, Message(status), CutNote(profile, path)));
+      fmt::format("{}: {}{}", path, Message(status), CutRemark(profile, path)));
 }
 
 // Reads one recording after the other and keeps whole only the one that is to be planned: those of
@@ -157,7 +158,7 @@ void PrintResult(const plan::PlanResult& result, const plan::RankSurvey* survey,
   std::fflush(stdout);
 }
 
-// An error where `output` is one of the profiles.
+// An error where `output` is one of the profiles, or cannot be written.
 absl::Status CheckOutput(const std::string& output, const std::vector<std::string>& profiles) {
   for (const std::string& profile : profiles) {
     std::error_code error;
@@ -165,7 +166,7 @@ absl::Status CheckOutput(const std::string& output, const std::vector<std::strin
     return absl::InvalidArgumentError(
         fmt::format("{} is the profile: name another file for the plan", output));
   }
-  return absl::OkStatus();
+  return CheckOutputFile(output);
 }
 
 // Where the plan goes: what is updated is replaced unless another file is named.
@@ -189,17 +190,44 @@ int ExplainSite(const PlanCommandOptions& options) {
   return PrintExplanation(*explanation, options.json);
 }
 
+// An error where the plan that would be replaced is of another job: it may be the only copy.
+absl::Status CheckReplaced(const PlanCommandOptions& options, const PlanRequest& request,
+                           const profile::Profile& profile) {
+  if (!request.old || !options.output.empty()) return absl::OkStatus();
+  std::set<uint64_t> recorded;
+  for (const plan::Site& site : plan::RecordedSites(profile)) recorded.insert(site.id);
+  const std::vector<plan::Site>& sites = request.old->sites;
+  const auto known = std::count_if(sites.begin(), sites.end(), [&](const plan::Site& site) {
+    return recorded.contains(site.id);
+  });
+  if (size_t(known) * 2 >= sites.size()) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "{} is of another job, or its program changed: {} of its {} sites are in the recording; name "
+      "another file with -o",
+      options.words.update, known, sites.size()));
+}
+
 int MakeAndWrite(const PlanCommandOptions& options) {
+  // Planning takes minutes: what cannot be written in the end is said before.
+  const std::string& named = options.output.empty() ? options.words.update : options.output;
+  if (absl::Status status = named.empty() ? absl::OkStatus() : CheckOutput(named, options.profiles);
+      !status.ok()) {
+    return Fail(status);
+  }
   const absl::StatusOr<Recordings> recordings = ReadRecordings(options.profiles);
   if (!recordings.ok()) return Fail(recordings.status());
   absl::StatusOr<PlanRequest> request =
       ReadPlanRequest(options.words, recordings->profile, recordings->SeveralRanks());
   if (!request.ok()) return Fail(request.status());
+  if (const absl::Status status = CheckReplaced(options, *request, recordings->profile);
+      !status.ok()) {
+    return Fail(status);
+  }
   request->options.source = recordings->source;
   auto result = MakeCheckedPlan(*recordings, request->options);
   if (!result.ok()) return Fail(result.status());
   PrintResult(*result, recordings->Survey(), request->device_note, options.json);
-  const std::string cut = CutNote(recordings->profile, recordings->source);
+  const std::string cut = CutRemark(recordings->profile, recordings->source);
   if (!result->summary.feasible) {
     return Fail(absl::FailedPreconditionError(
         fmt::format("no plan was written: {}{}", result->summary.infeasible_reason, cut)));

@@ -78,4 +78,10 @@ void DescribeProfiles(const std::vector<std::string>& paths) {
   }
 }
 
+std::string CutNote(const profile::Profile& profile, const std::string& path) {
+  return profile.truncated
+             ? fmt::format("{} ends early: the process was killed, or the file cut", path)
+             : "";
+}
+
 }  // namespace ebt::cli

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/profile/types.h"
+
 namespace ebt::cli {
 
 // Files whose path fits `pattern` ({pid}, {rank}, {host}, {program} stand for anything within a
@@ -16,6 +18,9 @@ std::vector<std::string> ProfilesWritten(const std::string& pattern,
 
 // One line for each profile (the first few of many): what is in it, and what to do next.
 void DescribeProfiles(const std::vector<std::string>& paths);
+
+// "job.ebp ends early: …" of a recording that was cut, else "".
+std::string CutNote(const profile::Profile& profile, const std::string& path);
 
 }  // namespace ebt::cli
 

@@ -1,7 +1,10 @@
 // `ebbtide simulate`: what other allocators, or a plan, would have taken for a recorded job.
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "src/base/log.h"
 #include "src/base/units.h"
 #include "src/cli/options.h"
+#include "src/cli/profiles.h"
 #include "src/plan/device.h"
 #include "src/plan/matcher.h"
 #include "src/plan/planner.h"
@@ -28,27 +31,51 @@ struct SimulateOptions {
   bool json = false;
 };
 
-// What `ebbtide run` makes of each allocation.
+// A plan of another job is played all the same, but its figures then mean little.
+void WarnOfAnotherJob(const std::string& path, const plan::Matcher& matcher) {
+  const uint64_t all = matcher.matched() + matcher.missed();
+  if (matcher.matched() * 2 >= all) return;
+  Log(LogLevel::kWarning,
+      "{}: the plan knows {} of {} allocations: it was made from another job, or its arguments "
+      "changed",
+      path, matcher.matched(), all);
+}
+
+// What `ebbtide run` makes of each allocation. path: the plan's, "" where it has no file.
 simulate::PlayedPlan PlayAsRun(const profile::Profile& profile, const plan::Plan& plan,
-                               const simulate::PlayOptions& options) {
+                               const std::string& path, const simulate::PlayOptions& options) {
   uint64_t site = 0;
   plan::Matcher matcher(plan, [&site] { return site; });
   const simulate::SlotFinder find = [&](const profile::Block& block) {
     site = block.site;
     return matcher.Next(block.bytes, block.fingerprint);
   };
-  return simulate::PlayPlan(profile, plan, find, options);
+  const simulate::PlayedPlan played = simulate::PlayPlan(profile, plan, find, options);
+  if (!path.empty()) WarnOfAnotherJob(path, matcher);
+  return played;
 }
 
 absl::Status InRecording(const std::string& path, const absl::Status& status) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", path, Message(status)));
 }
 
+// Of a plan in a version of the format that is not read, both the reader and who asked it say to
+// plan again.
+absl::Status AdviceOnce(const absl::Status& status) {
+  absl::string_view message = status.message();
+  if (!absl::StrContains(message, ": plan again; ")) return status;
+  absl::ConsumeSuffix(&message, "; make the plan anew with `ebbtide plan`");
+  return absl::Status(status.code(), message);
+}
+
 // The plan that --plan names, or the one of the first --plan-steps steps.
 absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
                                     const SimulateOptions& options) {
   if (options.plan_steps == 0) {
-    return plan::ReadUsablePlan(options.plan, {.program = profile::Text(profile, "program")});
+    absl::StatusOr<plan::Plan> plan =
+        plan::ReadUsablePlan(options.plan, {.program = profile::Text(profile, "program")});
+    if (!plan.ok()) return AdviceOnce(plan.status());
+    return plan;
   }
   plan::PlanOptions how;
   if (!options.device.empty()) {
@@ -59,10 +86,14 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
   if (!options.budget.empty()) how.budget = *ParseSize(options.budget);
   absl::StatusOr<plan::PlanResult> result =
       plan::MakePlan(simulate::FirstSteps(profile, options.plan_steps), how);
-  if (!result.ok()) return InRecording(options.profile, result.status());
+  const std::string steps = fmt::format("--plan-steps {} of the {} steps of {}", options.plan_steps,
+                                        simulate::CountSteps(profile), options.profile);
+  if (!result.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}; or plan more of the steps", steps, Message(result.status())));
+  }
   if (!result->summary.feasible) {
-    return InRecording(options.profile,
-                       absl::FailedPreconditionError(result->summary.infeasible_reason));
+    return InRecording(steps, absl::FailedPreconditionError(result->summary.infeasible_reason));
   }
   return std::move(result->plan);
 }
@@ -70,6 +101,11 @@ absl::StatusOr<plan::Plan> TakePlan(const profile::Profile& profile,
 absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOptions& options,
                            report::Simulation* simulation) {
   const uint64_t from = options.plan_steps > 0 ? options.plan_steps : options.from_step;
+  if (options.plan_steps > 0 && from >= simulation->steps) {
+    return absl::InvalidArgumentError(
+        fmt::format("--plan-steps {}: {} has {} steps, and one at least must be left to play on",
+                    from, options.profile, simulation->steps));
+  }
   if (from > 0 && from >= simulation->steps) {
     return absl::InvalidArgumentError(
         fmt::format("{} has {} steps, counted from 0: there is no step {} to begin with",
@@ -87,7 +123,7 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
   played.planned_peak_bytes = plan->planned_peak_bytes;
   played.native_step_ms = plan->native_step_ms;
   played.predicted_step_ms = plan->predicted_step_ms;
-  played.figures = PlayAsRun(profile, *plan, play);
+  played.figures = PlayAsRun(profile, *plan, options.plan, play);
   played.fits = played.figures.peak_bytes <= simulation->capacity_bytes;
   simulation->plan = played;
   return absl::OkStatus();
@@ -96,6 +132,13 @@ absl::Status AddPlayedPlan(const profile::Profile& profile, const SimulateOption
 int Simulate(const SimulateOptions& options) {
   const absl::StatusOr<profile::Profile> profile = profile::ReadProfile(options.profile);
   if (!profile.ok()) return Fail(profile.status());
+  const std::string cut = CutNote(*profile, options.profile);
+  if (profile->events.empty()) {
+    return Fail(absl::InvalidArgumentError(
+        fmt::format("{} holds no events: record the program again{}", options.profile,
+                    cut.empty() ? "" : " (" + cut + ")")));
+  }
+  if (!cut.empty()) Log(LogLevel::kWarning, "{}", cut);
   const uint64_t budget = options.budget.empty() ? 0 : *ParseSize(options.budget);
   report::Simulation simulation = report::DescribeRecording(*profile, options.profile, budget);
   if (!options.device.empty()) {
@@ -145,7 +188,7 @@ void AddSimulate(Invocation& invocation) {
       ->add_option("--plan-steps", options->plan_steps,
                    "Plan the first N steps of the recording, and play the plan on the others")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumberFrom(1))
       ->excludes(plan);
   simulate
       ->add_option("--cold", options->cold,
@@ -158,6 +201,7 @@ void AddSimulate(Invocation& invocation) {
                    "First step, counted from 0, that the plan's figures are about (default: 0, "
                    "and all before it)")
       ->type_name("N")
+      ->check(WholeNumberFrom(0))
       ->needs(plan);
   simulate
       ->add_option("--policy", options->policy,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "fmt/format.h"
 
 namespace ebt::plan {
@@ -35,10 +36,13 @@ class TableReader {
   explicit TableReader(const std::string& file) : file_(file) {}
 
   absl::StatusOr<PackTable> Read(absl::string_view text) {
+    // Spreadsheets mark UTF-8 with these bytes, which belong to no column's name.
+    absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
       ++line_;
       line = absl::StripTrailingAsciiWhitespace(line);
       if (line.empty()) continue;
+      if (const absl::Status quoted = CheckUnquoted(line); !quoted.ok()) return quoted;
       const absl::Status status = columns_ == 0 ? ReadHeader(line) : ReadRow(line);
       if (!status.ok()) return status;
     }
@@ -51,6 +55,17 @@ class TableReader {
  private:
   absl::Status Wrong(std::string_view what) const {
     return absl::InvalidArgumentError(fmt::format("{}:{}: {}", file_, line_, what));
+  }
+
+  // Such a field may hold commas, at which lines are cut here.
+  absl::Status CheckUnquoted(absl::string_view line) const {
+    for (absl::string_view field : Fields(line)) {
+      if (field.empty() || field[0] != '"') continue;
+      return Wrong(fmt::format(
+          "{} is quoted, which is not supported: write fields without quotes and commas",
+          absl::CHexEscape(field.substr(0, kMostQuoted))));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ReadHeader(absl::string_view line) {

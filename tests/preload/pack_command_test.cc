@@ -95,6 +95,28 @@ TEST_F(PackCommand, WhatIsNoTableIsRefusedWithItsLine) {
   EXPECT_EQ(outcome.err, "ebbtide: none.csv: cannot be opened: No such file or directory\n");
 }
 
+TEST_F(PackCommand, NumbersThatMeanNothingAreABadCommandLine) {
+  Put("t.csv", kSmall);
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--seconds", "nan"}, {"--seconds", "-1"}, {"--capacity", "0"}, {"-o", ""}}) {
+    const Outcome outcome = Pack({"t.csv", words[0], words[1]});
+    EXPECT_EQ(outcome.code, 2) << outcome;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr(words[0] == "-o" ? "--output" : words[0]));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome;
+  }
+}
+
+TEST_F(PackCommand, WhatCannotBeWrittenIsSaidBeforeTheSearch) {
+  Outcome outcome = Pack({Put("t.csv", kSmall), "-o", "."});
+  EXPECT_EQ(outcome.code, 125) << outcome;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "ebbtide: . is a folder: name a file in it\n");
+  outcome = Pack({"t.csv", "-o", "none/out.csv"});
+  EXPECT_EQ(outcome.code, 125) << outcome;
+  EXPECT_EQ(outcome.err, "ebbtide: none/out.csv cannot be created: there is no folder none\n");
+}
+
 TEST_F(PackCommand, TheTableIsNeverOverwritten) {
   const Outcome outcome = Pack({Put("t.csv", kSmall), "-o", "./t.csv"});
   EXPECT_EQ(outcome.code, 125) << outcome;

@@ -33,6 +33,15 @@ class PlanEdits : public testing::Test {
     return RunProcess(words, {{"LD_LIBRARY_PATH", Product("tests/simcuda")}}, folder_);
   }
 
+  // The one line that is said where nothing is done.
+  std::string Complaint(std::vector<std::string> words, int code = 125) {
+    const Outcome outcome = Plan(std::move(words));
+    EXPECT_EQ(outcome.code, code) << outcome;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome;
+    return outcome.err;
+  }
+
   plan::Plan Read(const std::string& name = "job.plan.json") {
     auto plan = plan::ReadPlan(Path(name));
     EXPECT_TRUE(plan.ok()) << plan.status();
@@ -113,21 +122,52 @@ TEST_F(PlanEdits, ExplainSaysWhyAndWritesNoPlan) {
 }
 
 TEST_F(PlanEdits, WhatCannotBeMeantIsOneLine) {
-  const auto complaint = [&](std::vector<std::string> words) {
-    const Outcome outcome = Plan(std::move(words));
-    EXPECT_EQ(outcome.code, 125) << outcome;
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome;
-    return outcome.err;
-  };
-  EXPECT_THAT(complaint({"--explain", "site"}), HasSubstr("may be any of 3 sites"));
-  EXPECT_THAT(complaint({"--pin", "0x7=hot"}),
+  EXPECT_THAT(Complaint({"--explain", "site"}), HasSubstr("may be any of 3 sites"));
+  EXPECT_THAT(Complaint({"--pin", "0x7=hot"}),
               HasSubstr("--pin 0x7=hot: no site of the recording"));
-  EXPECT_THAT(complaint({"--pin", "0x1"}), HasSubstr("is not SITE=TIER"));
-  EXPECT_THAT(complaint({"--exclude", "nothing"}), HasSubstr("--exclude nothing"));
-  EXPECT_THAT(complaint({"--shares", "15/70/20"}), HasSubstr("100 in all"));
-  EXPECT_THAT(complaint({"--shares", "a/b"}), HasSubstr("--shares a/b"));
-  EXPECT_THAT(complaint({"--update", "job.ebp"}), HasSubstr("job.ebp"));
-  EXPECT_THAT(complaint({"--update", "nothing.json"}), HasSubstr("nothing.json"));
+  EXPECT_THAT(Complaint({"--exclude", "0x1", "--pin", "0x1=warm"}),
+              HasSubstr("--pin 0x1=warm and --exclude 0x1 are of one site, 0x1"));
+  EXPECT_THAT(Complaint({"--pin", "0x1=warm", "--pin", "site 0x1=hot"}), HasSubstr("one site"));
+  EXPECT_THAT(Complaint({"--exclude", "nothing"}), HasSubstr("--exclude nothing"));
+  EXPECT_THAT(Complaint({"--update", "job.ebp"}), HasSubstr("job.ebp"));
+  EXPECT_THAT(Complaint({"--update", "nothing.json"}), HasSubstr("nothing.json"));
+  EXPECT_THAT(Complaint({"-o", "."}), HasSubstr(". is a folder"));
+  EXPECT_THAT(Complaint({"-o", "/nope/q.json"}),
+              HasSubstr("/nope/q.json cannot be created: there is no folder /nope\n"));
+}
+
+TEST_F(PlanEdits, WhatNoRecordingGivesASenseIsABadCommandLine) {
+  const auto refused = [&](const std::string& option, const std::string& value) {
+    return Complaint({option, value}, 2);
+  };
+  for (const char* option : {"--explain", "--update", "--device", "--shares", "-o", "--exclude"}) {
+    EXPECT_THAT(refused(option, ""), HasSubstr(option[1] == 'o' ? "--output" : option));
+  }
+  for (const char* shares : {"15/70/20", "1/2", "50/50", "a/b/c", "nan/0/100", "-1/1/100"}) {
+    EXPECT_THAT(refused("--shares", shares), HasSubstr("100 in all"));
+  }
+  EXPECT_THAT(refused("--pin", "0x1"), HasSubstr("is not SITE=TIER"));
+  EXPECT_THAT(refused("--pin", "0x1=lukewarm"), HasSubstr("none of the tiers"));
+  for (const char* weight : {"--alpha", "--beta", "--gamma"}) {
+    for (const char* value : {"-1", "nan", "inf", "1000001"}) {
+      EXPECT_THAT(refused(weight, value), HasSubstr("from 0 to 1000000"));
+    }
+  }
+  EXPECT_THAT(refused("--hot-sigma", "nan"), HasSubstr("from -1000000 to 1000000"));
+  EXPECT_FALSE(std::filesystem::exists(Path("job.plan.json")));
+}
+
+TEST_F(PlanEdits, APlanOfAnotherJobIsNotReplaced) {
+  ASSERT_EQ(Plan({}).code, 0);
+  nlohmann::ordered_json json;
+  std::ifstream(Path("job.plan.json")) >> json;
+  for (int i = 0; i < 4; ++i) {
+    json["sites"].push_back({{"id", "0x9" + std::to_string(i)}, {"label", "gone"}});
+  }
+  std::ofstream(Path("other.json")) << json;
+  EXPECT_THAT(Complaint({"--update", "other.json"}),
+              HasSubstr("other.json is of another job, or its program changed: 3 of its 7 sites"));
+  EXPECT_EQ(Plan({"--update", "other.json", "-o", "new.json"}).code, 0);
 }
 
 TEST_F(PlanEdits, SharesAreOfTheBudget) {

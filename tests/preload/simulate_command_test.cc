@@ -26,9 +26,10 @@ class SimulateCommand : public testing::Test {
     words.insert(words.begin(), Product("ebbtide"));
     return RunProcess(words, {{"LD_LIBRARY_PATH", Product("tests/simcuda")}}, folder_);
   }
-  void Train(Words words) {
+  void Train(Words words, const Words& sizes = {}) {
     words.insert(words.end(),
                  {"--", Product("tests/demo/ebbtide-demo-trainer"), "--json", "--steps", "8"});
+    words.insert(words.end(), sizes.begin(), sizes.end());
     const Outcome outcome = Ebbtide(words);
     ASSERT_EQ(outcome.code, 0) << outcome;
   }
@@ -128,7 +129,39 @@ TEST_F(SimulateCommand, BadFilesAre125AndOneLine) {
   ExpectOneLine({"simulate", "job.ebp", "--plan", "gone.json"}, 125, "gone.json");
   ExpectOneLine({"simulate", "job.ebp", "--plan", "job.json", "--from-step", "99"}, 125,
                 "there is no step 99");
+  ExpectOneLine({"simulate", "job.ebp", "--plan-steps", "99"}, 125,
+                "--plan-steps 99: job.ebp has ");
+  ExpectOneLine({"simulate", "job.ebp", "--plan-steps", "1"}, 125, "--plan-steps 1 of the ");
   ExpectOneLine({"simulate", "job.ebp", "--device", "abacus"}, 125, "abacus");
+}
+
+TEST_F(SimulateCommand, ACutRecordingIsSaidToBeOne) {
+  Train({"record", "-o", "job.ebp"});
+  std::ifstream file(folder_ + "/job.ebp", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  Put("cut.ebp", whole.substr(0, whole.size() - 1));
+  const Outcome cut = Ebbtide({"simulate", "cut.ebp"});
+  EXPECT_THAT(cut.err, HasSubstr("cut.ebp ends early: the process was killed, or the file cut"));
+  EXPECT_EQ(std::count(cut.err.begin(), cut.err.end(), '\n'), 1) << cut;
+  Put("bare.ebp", whole.substr(0, 64));
+  ExpectOneLine({"simulate", "bare.ebp"}, 125, "bare.ebp");
+}
+
+TEST_F(SimulateCommand, APlanThatKnowsLittleOfTheRecordingIsSaidToBeOfAnotherJob) {
+  RecordAndPlan();
+  Train({"record", "-o", "wide.ebp"}, {"--hidden", "3000", "--layers", "19"});
+  const Outcome wide = Ebbtide({"simulate", "wide.ebp", "--plan", "job.json"});
+  EXPECT_EQ(wide.code, 0) << wide;
+  EXPECT_THAT(wide.err, HasSubstr("job.json: the plan knows "));
+  EXPECT_EQ(std::count(wide.err.begin(), wide.err.end(), '\n'), 1) << wide;
+}
+
+TEST_F(SimulateCommand, APlanOfALaterVersionIsToBeMadeAgainOnce) {
+  RecordAndPlan();
+  json plan = json::parse(std::ifstream(folder_ + "/job.json"));
+  plan["schema"] = 99;
+  Put("later.json", plan.dump());
+  ExpectOneLine({"simulate", "job.ebp", "--plan", "later.json"}, 125, "plan again\n");
 }
 
 TEST_F(SimulateCommand, BadCommandLinesAre2AndOneLine) {
@@ -136,6 +169,14 @@ TEST_F(SimulateCommand, BadCommandLinesAre2AndOneLine) {
   ExpectOneLine({"simulate", "job.ebp", "--policy", "buddy"}, 2, "buddy");
   ExpectOneLine({"simulate", "job.ebp", "--from-step", "1"}, 2, "--plan");
   ExpectOneLine({"simulate", "job.ebp", "--plan", "a", "--plan-steps", "1"}, 2, "--plan");
+  for (const char* steps : {"0", "-1", "x"}) {
+    ExpectOneLine({"simulate", "job.ebp", "--plan-steps", steps}, 2, "a whole number from 1;");
+  }
+  ExpectOneLine({"simulate", "job.ebp", "--plan", "a", "--from-step", "-1"}, 2,
+                "a whole number from 0;");
+  for (const char* option : {"--plan", "--device", "--budget"}) {
+    ExpectOneLine({"simulate", "job.ebp", option, ""}, 2, option);
+  }
   ExpectOneLine({"simulate", "job.ebp", "--budget", "much"}, 2, "much");
   ExpectOneLine({"simulate", "job.ebp", "--", "true"}, 2, "--");
 }

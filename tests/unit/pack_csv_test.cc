@@ -51,6 +51,19 @@ TEST(PackCsvTest, ErrorsNameFileAndLine) {
   }
 }
 
+TEST(PackCsvTest, AByteOrderMarkIsSkipped) {
+  const auto table = PackTableFromCsv("\xEF\xBB\xBFid,lower,upper,size\na,0,1,2\n", "t.csv");
+  ASSERT_TRUE(table.ok()) << table.status();
+  EXPECT_EQ(PackTableToCsv(*table, {0}), "id,lower,upper,size,offset\na,0,1,2,0\n");
+}
+
+TEST(PackCsvTest, QuotedFieldsAreNamedWithTheirLine) {
+  EXPECT_EQ(ErrorOf("id,lower,upper,size\n\"a, b\",0,1,2\n"),
+            "t.csv:2: \\\"a is quoted, which is not supported: write fields without quotes and "
+            "commas");
+  EXPECT_NE(ErrorOf("\"id\",lower,upper,size\n").find("t.csv:1: "), std::string::npos);
+}
+
 TEST(PackCsvTest, SizesTogetherStayWithinWhatCanBeAdded) {
   std::string text = "id,lower,upper,size\n";
   for (int i = 0; i < 4; ++i) text += "0,0,1,1152921504606846976\n";  // 4 * 2^60 = 2^62
