@@ -64,6 +64,20 @@ TEST_F(ArenaTest, CompactBlocksFillWhatWasUsedBeforeItGrows) {
   EXPECT_EQ(offset, 0u);
 }
 
+TEST_F(ArenaTest, WhatHadNoMemoryIsNoHoleToPrefer) {
+  Make(4 * kChunk);
+  const CUstream stream = NewStream();
+  uint64_t offset = 0;
+  EXPECT_EQ(arena_->TakeCompact(0, kChunk, stream, &offset), Outcome::kServed);
+  SetFaults("cuMemCreate:1+=2");
+  EXPECT_EQ(arena_->TakeCompact(0, 512, stream, &offset), Outcome::kNoMemory);
+  arena_->Give(0, kChunk, stream);
+  // The first chunk is mapped and free; the bytes behind it are not.
+  EXPECT_EQ(arena_->TakeCompact(0, 512, stream, &offset), Outcome::kServed);
+  EXPECT_EQ(offset, 0u);
+  SetFaults("");
+}
+
 TEST_F(ArenaTest, BlocksWithinARangeTakeItsLowestPlaceOrNone) {
   Make(kChunk);
   const CUstream stream = NewStream();
