@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "fmt/format.h"
 #include "src/plan/built_in_devices.h"
 
@@ -279,7 +280,8 @@ DeviceDescription DeviceOfGpu(const std::string& gpu, std::string* note) {
   DeviceDescription otherwise;
   for (const auto& [name, text] : kBuiltInDevices) {
     DeviceDescription device = BuiltIn(text, name);
-    if (absl::EqualsIgnoreCase(device.name, gpu)) return device;
+    // The simulated driver has the figures of the GPU that it is named after.
+    if (absl::EqualsIgnoreCase(device.name, absl::StripSuffix(gpu, " (simulated)"))) return device;
     if (name == kDefaultDevice) otherwise = std::move(device);
   }
   *note = fmt::format(

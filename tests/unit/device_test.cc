@@ -106,6 +106,8 @@ TEST(DeviceTest, UnknownGpuTakesTheFiguresOfTheH200AndSaysSo) {
   std::string note;
   EXPECT_EQ(DeviceOfGpu("NVIDIA H200", &note).name, "NVIDIA H200");
   EXPECT_EQ(note, "");
+  EXPECT_EQ(DeviceOfGpu("NVIDIA H200 (simulated)", &note).name, "NVIDIA H200");
+  EXPECT_EQ(note, "");
   EXPECT_EQ(DeviceOfGpu("paper", &note).name, "NVIDIA H200");
   EXPECT_NE(note.find("no figures of paper"), std::string::npos);
 }
