@@ -144,8 +144,9 @@ CUresult GetExportTable(const void** table, const CUuuid*) {
 }
 
 Ns CallCost(const char* base) {
-  // Microseconds; VMM and allocation figures from the middle of what was measured.
-  static const std::unordered_map<std::string, double> costs = {
+  // Microseconds; VMM and allocation figures from the middle of what was measured. Never destroyed:
+  // threads may be in here while the process ends.
+  static const auto& costs = *new std::unordered_map<std::string, double>{
       {"cuLaunchKernel", 4},
       {"cuLaunchKernelEx", 4},
       {"cuLaunchCooperativeKernel", 4},
